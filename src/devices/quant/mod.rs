@@ -1,0 +1,117 @@
+//! The element types of GGUF tensors: their names, ids and block layouts.
+//!
+//! Source: the type table of the GGUF/ggml format; ids that are missing here were removed from the format.
+
+use std::fmt;
+
+macro_rules! dtypes {
+    ($($variant:ident = $id:literal, $name:literal, $block:literal, $bytes:literal;)*) => {
+        /// Every tensor element type that a GGUF file can name. Being named does not mean being computable:
+        /// see [`DType::is_supported`].
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[allow(non_camel_case_types)]
+        pub enum DType { $($variant),* }
+
+        impl DType {
+            /// All types in order of their ids.
+            pub const ALL: &[DType] = &[$(DType::$variant),*];
+
+            /// The type with this id in a GGUF tensor record.
+            pub fn from_id(id: u32) -> Option<DType> {
+                match id { $($id => Some(DType::$variant),)* _ => None }
+            }
+
+            /// Its id in a GGUF tensor record.
+            pub const fn id(self) -> u32 {
+                match self { $(DType::$variant => $id),* }
+            }
+
+            /// The format's own name, e.g. `Q4_K`.
+            pub const fn name(self) -> &'static str {
+                match self { $(DType::$variant => $name),* }
+            }
+
+            /// Elements in one block.
+            pub const fn block_len(self) -> usize {
+                match self { $(DType::$variant => $block),* }
+            }
+
+            /// Bytes of one block.
+            pub const fn block_bytes(self) -> usize {
+                match self { $(DType::$variant => $bytes),* }
+            }
+        }
+    };
+}
+
+dtypes! {
+    F32 = 0, "F32", 1, 4;
+    F16 = 1, "F16", 1, 2;
+    Q4_0 = 2, "Q4_0", 32, 18;
+    Q4_1 = 3, "Q4_1", 32, 20;
+    Q5_0 = 6, "Q5_0", 32, 22;
+    Q5_1 = 7, "Q5_1", 32, 24;
+    Q8_0 = 8, "Q8_0", 32, 34;
+    Q8_1 = 9, "Q8_1", 32, 36;
+    Q2_K = 10, "Q2_K", 256, 84;
+    Q3_K = 11, "Q3_K", 256, 110;
+    Q4_K = 12, "Q4_K", 256, 144;
+    Q5_K = 13, "Q5_K", 256, 176;
+    Q6_K = 14, "Q6_K", 256, 210;
+    Q8_K = 15, "Q8_K", 256, 292;
+    IQ2_XXS = 16, "IQ2_XXS", 256, 66;
+    IQ2_XS = 17, "IQ2_XS", 256, 74;
+    IQ3_XXS = 18, "IQ3_XXS", 256, 98;
+    IQ1_S = 19, "IQ1_S", 256, 50;
+    IQ4_NL = 20, "IQ4_NL", 32, 18;
+    IQ3_S = 21, "IQ3_S", 256, 110;
+    IQ2_S = 22, "IQ2_S", 256, 82;
+    IQ4_XS = 23, "IQ4_XS", 256, 136;
+    I8 = 24, "I8", 1, 1;
+    I16 = 25, "I16", 1, 2;
+    I32 = 26, "I32", 1, 4;
+    I64 = 27, "I64", 1, 8;
+    F64 = 28, "F64", 1, 8;
+    IQ1_M = 29, "IQ1_M", 256, 56;
+    BF16 = 30, "BF16", 1, 2;
+    TQ1_0 = 34, "TQ1_0", 256, 54;
+    TQ2_0 = 35, "TQ2_0", 256, 66;
+    MXFP4 = 39, "MXFP4", 32, 17;
+    NVFP4 = 40, "NVFP4", 64, 36;
+    Q1_0 = 41, "Q1_0", 128, 18;
+    Q2_0 = 42, "Q2_0", 64, 18;
+}
+
+impl DType {
+    /// The type with this name, whatever the case of its letters.
+    pub fn from_name(name: &str) -> Option<DType> {
+        DType::ALL.iter().copied().find(|t| t.name().eq_ignore_ascii_case(name))
+    }
+
+    /// Bytes of `n_elements` in this type; `None` where they do not fill whole blocks or the size overflows.
+    pub fn bytes_of(self, n_elements: u64) -> Option<u64> {
+        let block_len = self.block_len() as u64;
+        if !n_elements.is_multiple_of(block_len) {
+            return None;
+        }
+        (n_elements / block_len).checked_mul(self.block_bytes() as u64)
+    }
+
+    /// Whether weights of this type can be computed with.
+    pub fn is_supported(self) -> bool {
+        use DType::*;
+        matches!(self, F32 | F16 | BF16 | Q4_0 | Q4_1 | Q5_0 | Q5_1 | Q8_0 | Q2_K | Q3_K | Q4_K | Q5_K | Q6_K)
+    }
+}
+
+impl fmt::Display for DType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl fmt::Debug for DType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}

@@ -1,0 +1,6 @@
+//! What a model is and how it runs. Knows no terminal.
+
+pub mod gguf;
+pub mod sampler;
+pub mod template;
+pub mod tokenizer;
