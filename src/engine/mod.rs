@@ -1,6 +1,7 @@
 //! What a model is and how it runs. Knows no terminal.
 
 pub mod gguf;
+pub mod part;
 pub mod sampler;
 pub mod template;
 pub mod tokenizer;
