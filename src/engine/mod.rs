@@ -3,5 +3,6 @@
 pub mod gguf;
 pub mod part;
 pub mod sampler;
+pub mod synth;
 pub mod template;
 pub mod tokenizer;

@@ -16,7 +16,7 @@ pub struct Metadata {
 impl Metadata {
     /// # Errors
     /// A key that is there twice.
-    pub(super) fn new(entries: Vec<(Box<str>, Value)>) -> Result<Metadata, GgufErrorKind> {
+    pub fn new(entries: Vec<(Box<str>, Value)>) -> Result<Metadata, GgufError> {
         let by_key = NameIndex::new(entries.len(), |i| &entries[i].0)
             .map_err(|i| GgufErrorKind::DuplicateKey((&*entries[i].0).into()))?;
         Ok(Metadata { path: None, entries, by_key })

@@ -37,18 +37,18 @@ pub struct Header {
 /// # Errors
 /// Whatever is wrong with the header. Memory taken is bounded by a small multiple of `bytes`, whatever they claim.
 pub fn parse_header(bytes: &[u8], file_bytes: u64) -> Result<Header, GgufError> {
-    Ok(header(&mut Cursor::new(bytes, file_bytes), file_bytes)?)
+    header(&mut Cursor::new(bytes, file_bytes), file_bytes)
 }
 
-fn header(cursor: &mut Cursor, file_bytes: u64) -> Result<Header, GgufErrorKind> {
+fn header(cursor: &mut Cursor, file_bytes: u64) -> Result<Header, GgufError> {
     let magic: [u8; 4] = cursor.array(What::Header)?;
     if magic != MAGIC {
-        return Err(GgufErrorKind::Magic(magic.to_vec()));
+        return Err(GgufErrorKind::Magic(magic.to_vec()).into());
     }
     let version = match cursor.u32(What::Header)? {
         version @ (2 | 3) => version,
-        version if version & 0xffff == 0 && version != 0 => return Err(GgufErrorKind::BigEndian),
-        version => return Err(GgufErrorKind::Version(version)),
+        version if version & 0xffff == 0 && version != 0 => return Err(GgufErrorKind::BigEndian.into()),
+        version => return Err(GgufErrorKind::Version(version).into()),
     };
     let n_tensors = cursor.u64(What::Header)?;
     let n_entries = cursor.u64(What::Header)?;
