@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 mod check;
 
 /// A case of `n` bytes may allocate this many times `n` at once, and in all, beyond `SLACK_BYTES`.
-const MAX_FACTOR: usize = 12;
+const MAX_FACTOR: usize = 8;
 const SLACK_BYTES: usize = 64 << 10;
 
 struct Counting;

@@ -25,13 +25,19 @@ impl Stream {
         mix(self.key.wrapping_add(i.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
     }
 
-    /// A number with mean 0 and standard deviation 1, within 2.45: the sum of two uniform ones.
-    #[inline]
-    pub(super) fn bell(self, i: u64) -> f32 {
-        let half = (self.word(i / 2) >> (32 * (i % 2))) as u32;
-        let sum = (half & 0xffff) as i32 + (half >> 16) as i32 - 0xffff;
-        // The variance of the sum is 2 (2^32 - 1) / 12.
-        sum as f32 * (1.0 / 26_754.96)
+    /// Numbers with mean 0 and standard deviation 1, within 2.45, from number `first` on: each the sum of two uniform
+    /// ones, and two from each word.
+    pub(super) fn bells(self, first: u64, out: &mut [f32]) {
+        let (odd, out) = out.split_at_mut(out.len().min((first % 2) as usize));
+        odd.iter_mut().for_each(|number| *number = bell((self.word(first / 2) >> 32) as u32));
+        let mut i = first.div_ceil(2);
+        let (pairs, last) = out.as_chunks_mut::<2>();
+        for pair in pairs {
+            let word = self.word(i);
+            *pair = [bell(word as u32), bell((word >> 32) as u32)];
+            i += 1;
+        }
+        last.iter_mut().for_each(|number| *number = bell(self.word(i) as u32));
     }
 
     fn bytes(self, first_word: u64, out: &mut [u8]) {
@@ -43,6 +49,13 @@ impl Stream {
         }
         rest.copy_from_slice(&self.word(i).to_le_bytes()[..rest.len()]);
     }
+}
+
+#[inline]
+fn bell(bits: u32) -> f32 {
+    let sum = (bits & 0xffff) as i32 + (bits >> 16) as i32 - 0xffff;
+    // The variance of the sum is 2 (2^32 - 1) / 12.
+    sum as f32 * (1.0 / 26_754.96)
 }
 
 #[inline]
