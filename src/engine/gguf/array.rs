@@ -94,6 +94,11 @@ impl StrArray {
         StrArray { text: String::new(), ends: Vec::with_capacity(n_strings) }
     }
 
+    /// Gives back the room that was reserved for text to come.
+    pub(super) fn shrink(&mut self) {
+        self.text.shrink_to_fit();
+    }
+
     pub fn push(&mut self, string: &str) {
         self.text.push_str(string);
         self.ends.push(self.text.len());

@@ -88,14 +88,14 @@ impl<'a> Cursor<'a> {
     }
 
     /// `count` as a number of things that take at least `min_bytes` each, so that room for them may be reserved: a
-    /// count that the rest of the file cannot hold is an error here.
+    /// count that the rest of the file cannot hold is an error here. Never more than `u32` numbers.
     pub(super) fn count(
         &self,
         count: u64,
         min_bytes: u64,
         what: impl FnOnce() -> String,
     ) -> Result<usize, GgufErrorKind> {
-        let fits = self.rest_bytes() / min_bytes;
+        let fits = (self.rest_bytes() / min_bytes).min(u32::MAX.into());
         if count > fits {
             return Err(GgufErrorKind::Count { what: what(), count, rest_bytes: self.rest_bytes(), fits });
         }

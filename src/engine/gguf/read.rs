@@ -150,6 +150,7 @@ fn array(cursor: &mut Cursor, key: &str, depth: usize) -> Result<Array, GgufErro
             for _ in 0..n {
                 strings.push(cursor.text(what)?);
             }
+            strings.shrink();
             Array::Str(strings)
         }
         ValueType::Array => {
