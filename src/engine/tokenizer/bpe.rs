@@ -2,7 +2,7 @@
 //!
 //! Sennrich et al., Neural Machine Translation of Rare Words with Subword Units (2016), over bytes as in GPT-2.
 
-use std::collections::HashMap;
+use foldhash::{HashMap, HashMapExt};
 
 use super::error::TokenizerError;
 use super::merge::{MAX_WORD_BYTES, Merge, MergeTable, NONE, Scratch, Symbol};
@@ -18,6 +18,7 @@ pub(super) struct Bpe {
     byte_symbols: [u32; 256],
     /// The token of each byte, [`NONE`] if there is none.
     byte_tokens: [u32; 256],
+    n_merges: usize,
     /// By left and right symbol.
     merges: HashMap<u64, Merge>,
     /// Bytes of the symbols that merges name but the vocabulary lacks; their ids follow those of the tokens.
@@ -31,6 +32,10 @@ fn pair(left: u32, right: u32) -> u64 {
 }
 
 impl MergeTable for Bpe {
+    fn n_priorities(&self) -> usize {
+        self.n_merges
+    }
+
     fn merge(&self, _word: &[u8], left: Symbol, right: Symbol) -> Option<Merge> {
         self.merges.get(&pair(left.id, right.id)).copied()
     }
@@ -73,7 +78,7 @@ impl Bpe {
             HashMap::new()
         };
         let n_tokens = vocab.len() as u32;
-        Ok(Bpe { pre, n_tokens, byte_symbols, byte_tokens, merges: table, extra, whole_words })
+        Ok(Bpe { pre, n_tokens, byte_symbols, byte_tokens, n_merges: merges.len(), merges: table, extra, whole_words })
     }
 
     pub(super) fn encode<'t>(&self, text: &'t str, out: &mut Output<'t>) {

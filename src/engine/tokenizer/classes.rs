@@ -39,7 +39,7 @@ pub(super) fn class_of(c: char) -> Classes {
     if c.is_ascii() { ASCII[c as usize] } else { class_by_category(c) }
 }
 
-const ASCII: [Classes; 128] = {
+pub(super) const ASCII: [Classes; 128] = {
     let mut table = [OTHER; 128];
     let mut i = 0;
     while i < 128 {

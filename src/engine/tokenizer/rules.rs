@@ -10,6 +10,8 @@ use super::classes::*;
 /// A set of characters: classes and ranges, or all characters but those.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Set {
+    /// Its ASCII members, one bit each: most text is looked up here alone.
+    ascii: u128,
     classes: Classes,
     /// Ascending and disjoint.
     ranges: &'static [(char, char)],
@@ -20,18 +22,39 @@ impl Set {
     pub(super) const EMPTY: Set = Set::of(0);
 
     pub(super) const fn of(classes: Classes) -> Set {
-        Set { classes, ranges: &[], negated: false }
+        Set::new(classes, &[], false)
     }
 
     pub(super) const fn with(classes: Classes, ranges: &'static [(char, char)]) -> Set {
-        Set { classes, ranges, negated: false }
+        Set::new(classes, ranges, false)
     }
 
     pub(super) const fn without(classes: Classes, ranges: &'static [(char, char)]) -> Set {
-        Set { classes, ranges, negated: true }
+        Set::new(classes, ranges, true)
+    }
+
+    const fn new(classes: Classes, ranges: &'static [(char, char)], negated: bool) -> Set {
+        let mut ascii = 0;
+        let mut c = 0;
+        while c < 128 {
+            let mut named = ASCII[c as usize] & classes != 0;
+            let mut i = 0;
+            while i < ranges.len() {
+                named |= ranges[i].0 as u32 <= c && c <= ranges[i].1 as u32;
+                i += 1;
+            }
+            if named != negated {
+                ascii |= 1 << c;
+            }
+            c += 1;
+        }
+        Set { ascii, classes, ranges, negated }
     }
 
     fn contains(&self, c: char) -> bool {
+        if c.is_ascii() {
+            return self.ascii >> (c as u32) & 1 != 0;
+        }
         let named = class_of(c) & self.classes != 0 || self.in_ranges(c);
         named != self.negated
     }
@@ -230,7 +253,7 @@ impl<'t> Segment<'t> {
             let class = class_of(c);
             if class & NOT_LOWER == 0 {
                 if class & NOT_UPPER != 0 {
-                    return Some(self.extent(end, Set::of(NOT_UPPER), usize::MAX).0);
+                    return Some(self.extent(end, NOT_UPPER_SET, usize::MAX).0);
                 }
                 break;
             }
@@ -244,10 +267,12 @@ impl<'t> Segment<'t> {
 
     /// `[Lu Lt Lm Lo M]+[Ll Lm Lo M]*`, tried only where no [`Self::word_with_lower_end`] is.
     fn upper_word(&self, at: usize) -> Option<usize> {
-        self.run(at, Set::of(NOT_LOWER), 1, usize::MAX, Set::of(NOT_UPPER))
+        self.run(at, NOT_LOWER_SET, 1, usize::MAX, NOT_UPPER_SET)
     }
 }
 
 /// Letters and marks that may stand in the upper-case part of a word, and in its lower-case part.
 const NOT_LOWER: Classes = UPPER | TITLE | MODIFIER | OTHER_LETTER | MARK;
 const NOT_UPPER: Classes = LOWER | MODIFIER | OTHER_LETTER | MARK;
+const NOT_LOWER_SET: Set = Set::of(NOT_LOWER);
+const NOT_UPPER_SET: Set = Set::of(NOT_UPPER);

@@ -3,7 +3,7 @@
 //! Kudo and Richardson, SentencePiece (2018): spaces become `▁`, the neighbours whose joint text is the token of the
 //! highest score are joined first, and characters without a token are written as byte tokens.
 
-use std::collections::HashMap;
+use foldhash::{HashMap, HashMapExt};
 
 use super::merge::{MAX_WORD_BYTES, Merge, MergeTable, NONE, Scratch, Symbol};
 use super::specials::Fragment;
@@ -12,6 +12,7 @@ use super::words::Output;
 
 pub(super) struct Spm {
     pieces: HashMap<Box<[u8]>, Merge>,
+    n_priorities: usize,
     max_piece_bytes: usize,
     /// No token goes on after a word into the space before the next one, so that words are merged on their own.
     words_are_apart: bool,
@@ -23,6 +24,10 @@ pub(super) struct Spm {
 }
 
 impl MergeTable for Spm {
+    fn n_priorities(&self) -> usize {
+        self.n_priorities
+    }
+
     fn merge(&self, word: &[u8], left: Symbol, right: Symbol) -> Option<Merge> {
         let (start, len) = (left.start as usize, left.len as usize + right.len as usize);
         if len > self.max_piece_bytes {
@@ -40,11 +45,12 @@ enum Piece {
 
 impl Spm {
     pub(super) fn new(vocab: &Vocab, scores: &[f32], space_prefix: bool) -> Spm {
+        let (priorities, n_priorities) = priorities(scores);
         let mut pieces = HashMap::with_capacity(vocab.len());
         let mut words_are_apart = true;
         let mut max_piece_bytes = 0;
         for (id, text) in vocab.ordinary() {
-            let priority = priority(scores.get(id as usize).copied().unwrap_or(0.0));
+            let priority = priorities.get(id as usize).copied().unwrap_or(0);
             max_piece_bytes = max_piece_bytes.max(text.len());
             words_are_apart &= !text.trim_start_matches(SPACE_MARK).contains(SPACE_MARK);
             pieces.entry(text.as_bytes().into()).or_insert(Merge { priority, id });
@@ -54,7 +60,15 @@ impl Spm {
             let plain = || pieces.get([byte].as_slice()).map(|merge: &Merge| merge.id);
             vocab.id(&format!("<0x{byte:02X}>")).or_else(plain).unwrap_or(NONE)
         });
-        Spm { pieces, max_piece_bytes, words_are_apart, space_prefix, byte_tokens, unk: vocab.special.unk }
+        Spm {
+            pieces,
+            n_priorities,
+            max_piece_bytes,
+            words_are_apart,
+            space_prefix,
+            byte_tokens,
+            unk: vocab.special.unk,
+        }
     }
 
     /// Appends the ids of the fragments of `text` to `ids`.
@@ -133,25 +147,34 @@ impl Spm {
     }
 }
 
-/// Scores as whole numbers in falling order.
-fn priority(score: f32) -> u32 {
+/// The place of each score among all in falling order, and the number of places; equal scores share a place.
+fn priorities(scores: &[f32]) -> (Vec<u32>, usize) {
     // A score that is no number comes last; adding zero makes -0.0 equal to 0.0.
-    let bits = if score.is_nan() { f32::NEG_INFINITY } else { score + 0.0 }.to_bits();
-    let rising = if bits >> 31 == 1 { !bits } else { bits | 1 << 31 };
-    !rising
+    let score = |i: u32| {
+        let score = scores[i as usize];
+        if score.is_nan() { f32::NEG_INFINITY } else { score + 0.0 }
+    };
+    let mut falling: Vec<u32> = (0..scores.len() as u32).collect();
+    falling.sort_unstable_by(|&a, &b| score(b).total_cmp(&score(a)));
+    let mut places = vec![0; scores.len()];
+    let mut place = 0;
+    for (n, &i) in falling.iter().enumerate() {
+        if n > 0 && score(i) != score(falling[n - 1]) {
+            place += 1;
+        }
+        places[i as usize] = place;
+    }
+    (places, place as usize + 1)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::priority;
+    use super::priorities;
 
     #[test]
     fn higher_scores_come_first() {
-        let falling = [f32::INFINITY, 1e9, 2.0, 1.5, 0.0, -0.5, -1.0, -1000.0, f32::MIN, f32::NEG_INFINITY];
-        for pair in falling.windows(2) {
-            assert!(priority(pair[0]) < priority(pair[1]), "{pair:?}");
-        }
-        assert_eq!(priority(0.0), priority(-0.0));
-        assert_eq!(priority(f32::NAN), priority(f32::NEG_INFINITY));
+        let scores = [-1000.0, 0.0, 2.0, f32::NAN, -0.0, f32::INFINITY, 1.5, f32::NEG_INFINITY, f32::MIN];
+        assert_eq!(priorities(&scores), (vec![4, 3, 1, 6, 3, 0, 2, 6, 5], 7));
+        assert_eq!(priorities(&[]), (vec![], 1));
     }
 }

@@ -2,7 +2,9 @@
 //!
 //! Keys and token types: <https://github.com/ggml-org/ggml/blob/master/docs/gguf.md#tokenizer>.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
+
+use foldhash::{HashMap, HashMapExt};
 
 use super::error::TokenizerError;
 

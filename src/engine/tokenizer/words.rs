@@ -1,7 +1,8 @@
 //! Ids of words: each word that stands more than once in a text is merged once.
 
-use std::collections::HashMap;
 use std::ops::Range;
+
+use foldhash::HashMap;
 
 use super::merge::Scratch;
 
@@ -28,7 +29,7 @@ impl<'t> Output<'t> {
     /// Appends the ids of `word`, which `encode` appends if they are not known yet. `encode` must depend on the bytes of
     /// the word alone.
     pub(super) fn word(&mut self, word: &'t [u8], encode: impl FnOnce(&mut Vec<u32>, &mut Scratch)) {
-        if word.len() > MAX_REMEMBERED_BYTES {
+        if word.len() <= 1 || word.len() > MAX_REMEMBERED_BYTES {
             return encode(&mut self.ids, &mut self.scratch);
         }
         if let Some(range) = self.seen.get(word) {
