@@ -345,6 +345,25 @@ fn a_stream_holds_incomplete_characters_back() {
 }
 
 #[test]
+fn long_words_come_back() {
+    // Text that makes one word of everything, or as many as there can be: quadratic work would not end here.
+    let units = ["a", " ", "\n", " \n", "7", "'", "aB", "\u{301}A", "😀", "中", "<|im_start", "Ωx"];
+    for unit in units {
+        let text = unit.repeat((32 << 10) / unit.len());
+        for tokenizer in [&BYTE_LEVEL[0], &BYTE_LEVEL[4], &ALL[5]] {
+            let ids = tokenizer.encode(&text, PARSE);
+            assert!(tokenizer.decode(&ids, EXACT).unwrap() == text, "{unit:?} {tokenizer:?}");
+        }
+    }
+    for name in pre::known().split(", ") {
+        for unit in units {
+            let text = unit.repeat((32 << 10) / unit.len()) + "x";
+            assert_eq!(pieces(name, &text).concat().len(), text.len(), "{name} {unit:?}");
+        }
+    }
+}
+
+#[test]
 fn is_shared_between_threads() {
     fn shared<T: Send + Sync>() {}
     shared::<Tokenizer>();

@@ -21,20 +21,35 @@ pub struct VocabSource {
     /// `tokenizer.ggml.token_type`.
     pub token_types: Option<Vec<i32>>,
     pub merges: Option<Vec<String>>,
+    /// `tokenizer.ggml.bos_token_id`.
     pub bos: Option<u32>,
+    /// `tokenizer.ggml.eos_token_id`.
     pub eos: Option<u32>,
+    /// `tokenizer.ggml.eot_token_id`.
     pub eot: Option<u32>,
+    /// `tokenizer.ggml.eom_token_id`.
     pub eom: Option<u32>,
+    /// `tokenizer.ggml.unknown_token_id`.
     pub unk: Option<u32>,
+    /// `tokenizer.ggml.seperator_token_id` (spelt so).
     pub sep: Option<u32>,
+    /// `tokenizer.ggml.padding_token_id`.
     pub pad: Option<u32>,
+    /// `tokenizer.ggml.fim_pre_token_id`.
     pub fim_pre: Option<u32>,
+    /// `tokenizer.ggml.fim_suf_token_id`.
     pub fim_suf: Option<u32>,
+    /// `tokenizer.ggml.fim_mid_token_id`.
     pub fim_mid: Option<u32>,
+    /// `tokenizer.ggml.fim_pad_token_id`.
     pub fim_pad: Option<u32>,
+    /// `tokenizer.ggml.fim_rep_token_id`.
     pub fim_rep: Option<u32>,
+    /// `tokenizer.ggml.fim_sep_token_id`.
     pub fim_sep: Option<u32>,
+    /// `tokenizer.ggml.add_bos_token`.
     pub add_bos: Option<bool>,
+    /// `tokenizer.ggml.add_eos_token`.
     pub add_eos: Option<bool>,
     pub add_space_prefix: Option<bool>,
 }
