@@ -1,0 +1,36 @@
+//! Chat templates: messages in, prompt text out, as Hugging Face transformers renders them.
+//!
+//! The reference is jinja2's `ImmutableSandboxedEnvironment` with `trim_blocks`, `lstrip_blocks`, loop controls, a
+//! plain-JSON `tojson`, `raise_exception` and `strftime_now`
+//! (<https://huggingface.co/docs/transformers/chat_templating>). The renderer is minijinja; what it lacks is added
+//! beside it, one fact a file:
+//!
+//! * [`source`]: a rewrite of the template text at load (`{% generation %}`, bounded assignments);
+//! * [`env`]: the environment: syntax, filters, functions, limits;
+//! * [`markup`]: text marked as safe;
+//! * [`methods`]: Python's string, dict and list methods;
+//! * [`python`] and [`json`]: values printed as Python and as `json.dumps` print them;
+//! * [`time`]: `strftime_now`;
+//! * [`limits`]: what a template may use up. Templates come with model files, so they are untrusted.
+//!
+//! As in the reference, a template cannot change the lists and dicts it is given: `list.append` and its kind are
+//! refused.
+
+mod chat_template;
+mod env;
+mod error;
+mod input;
+mod json;
+mod limits;
+mod markup;
+mod methods;
+mod python;
+mod source;
+mod time;
+
+#[cfg(test)]
+mod tests;
+
+pub use chat_template::{ChatTemplate, DEFAULT_TEMPLATE};
+pub use error::TemplateError;
+pub use input::{Given, Message, RenderInput};
