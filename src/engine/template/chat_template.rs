@@ -6,7 +6,7 @@ use std::thread;
 use minijinja::{Environment, Value};
 
 use super::error::{TemplateError, from_minijinja};
-use super::input::{RenderInput, to_context};
+use super::input::{Context, RenderInput, to_context};
 use super::limits::{self, LimitedOutput};
 use super::{env, source};
 
@@ -66,17 +66,22 @@ impl ChatTemplate {
     /// [`TemplateError::Raised`] when the template refuses the conversation in its own words; otherwise what failed
     /// and on which line. A template that takes too much time, memory or output ends with an error too.
     pub fn render(&self, input: &RenderInput) -> Result<String, TemplateError> {
-        let (mut context, input_bytes) = to_context(input, &self.bos_token, &self.eos_token)?;
+        let Context { mut variables, budget, fuel, input_bytes } = to_context(input, &self.bos_token, &self.eos_token)?;
         let limit_bytes = limits::output_bytes(input_bytes);
         let mut env = self.env.clone();
-        env.set_fuel(Some(limits::fuel(input_bytes)));
-        context.push(("strftime_now".to_string(), env::strftime_now(input.now)));
-        let bytes = on_big_stack(move || {
+        env.set_fuel(Some(fuel));
+        variables.push(("strftime_now".to_string(), env::strftime_now(input.now)));
+        let result = on_big_stack(move || {
             let mut bytes = Vec::new();
-            let context = Value::from_pairs(context);
+            let context = Value::from_pairs(variables);
             env.get_template(NAME)?.render_captured_to(context, LimitedOutput { bytes: &mut bytes, limit_bytes })?;
             Ok(bytes)
-        })?;
+        });
+        // Lists looked empty then, so neither the text nor another error means anything.
+        if budget.is_used_up() {
+            return Err(TemplateError::TooMuchWork { line: None });
+        }
+        let bytes = result?;
         String::from_utf8(bytes).map_err(|e| TemplateError::Internal { message: e.to_string() })
     }
 }

@@ -8,8 +8,8 @@ use minijinja::value::ValueKind;
 use minijinja::{AutoEscape, Environment, Error, ErrorKind, State, UndefinedBehavior, Value};
 
 use super::error::Cause;
-use super::limits::{MAX_VALUE_DEPTH, RECURSION};
-use super::{json, markup, methods, python, source, time};
+use super::limits::RECURSION;
+use super::{counted, json, markup, methods, operators, python, source, time};
 
 /// An environment as transformers sets jinja2 up, without a template and without fuel.
 pub fn environment() -> Result<Environment<'static>, Error> {
@@ -31,13 +31,18 @@ pub fn environment() -> Result<Environment<'static>, Error> {
     });
     env.add_filter("tojson", json::tojson);
     env.add_filter("string", string);
-    env.add_filter(markup::ADD_FILTER, markup::add);
+    env.add_filter("pprint", python::repr_of);
+    env.add_filter(operators::ADD_FILTER, markup::add);
     env.add_filter("escape", markup::escape);
     env.add_filter("e", markup::escape);
     env.add_filter("forceescape", markup::force_escape);
-    env.add_filter(source::KEEP_FILTER, keep);
-    env.add_filter(source::KEEP_ATTRIBUTE_FILTER, keep_attribute);
+    env.add_filter(operators::MULTIPLY_FILTER, counted::multiply);
+    env.add_filter(source::KEEP_FILTER, counted::keep);
+    env.add_filter(source::KEEP_ATTRIBUTE_FILTER, counted::keep_attribute);
+    env.add_filter("int", int);
+    env.add_filter("float", float);
     env.add_test("iterable", is_iterable);
+    env.add_test("sequence", is_sequence);
     env.add_function("raise_exception", raise_exception);
     // `debug` prints everything it can reach; jinja2 has no such function.
     env.remove_global("debug");
@@ -61,47 +66,51 @@ fn is_iterable(value: &Value) -> bool {
     !value.is_none() && value.try_iter().is_ok()
 }
 
+/// Whether the value has a length and items: texts and dicts do too.
+fn is_sequence(value: &Value) -> bool {
+    match value.kind() {
+        ValueKind::Undefined | ValueKind::String | ValueKind::Seq | ValueKind::Map => true,
+        ValueKind::Iterable => value.len().is_some(),
+        _ => false,
+    }
+}
+
+/// `int(default=0)`: what is no number gives the default, as does a text that is none.
+fn int(value: &Value, default: Option<Value>) -> Value {
+    let fallback = || default.unwrap_or_else(|| Value::from(0));
+    let float = match value.as_str() {
+        Some(text) => match text.trim().parse::<i64>() {
+            Ok(number) => return Value::from(number),
+            Err(_) => text.trim().parse::<f64>().ok(),
+        },
+        None if value.is_integer() => return value.clone(),
+        None => number_or_bool(value),
+    };
+    match float {
+        // Such a number is whole and fits, so the conversion is exact.
+        Some(number) if number.is_finite() && number.abs() < 9e18 => Value::from(number.trunc() as i64),
+        _ => fallback(),
+    }
+}
+
+/// `float(default=0.0)`.
+fn float(value: &Value, default: Option<Value>) -> Value {
+    let number = match value.as_str() {
+        Some(text) => text.trim().parse::<f64>().ok(),
+        None => number_or_bool(value),
+    };
+    number.map_or_else(|| default.unwrap_or_else(|| Value::from(0.0)), Value::from)
+}
+
+fn number_or_bool(value: &Value) -> Option<f64> {
+    match value.kind() {
+        ValueKind::Number => f64::try_from(value.clone()).ok(),
+        ValueKind::Bool => Some(if value.is_true() { 1.0 } else { 0.0 }),
+        _ => None,
+    }
+}
+
 fn raise_exception(state: &State, message: &Value) -> Result<Value, Error> {
     let message = python::str_of(state, message)?;
     Err(Error::new(ErrorKind::InvalidOperation, message.clone()).with_source(Cause::Raised(message)))
-}
-
-/// Lets a value into a variable unless it is nested too deeply.
-fn keep(state: &State, value: &Value) -> Result<Value, Error> {
-    check_depth(state, value, 0, true)?;
-    Ok(value.clone())
-}
-
-/// Like [`keep`], for an attribute of a namespace, which moreover must not hold a namespace: it could hold itself.
-fn keep_attribute(state: &State, value: &Value) -> Result<Value, Error> {
-    check_depth(state, value, 0, false)?;
-    Ok(value.clone())
-}
-
-fn check_depth(state: &State, value: &Value, depth: usize, allow_namespace: bool) -> Result<(), Error> {
-    if depth > MAX_VALUE_DEPTH {
-        return Err(python::too_deep());
-    }
-    let is_map = match value.kind() {
-        ValueKind::Map => true,
-        ValueKind::Seq => false,
-        // A generator is read once; its items are checked when they are kept.
-        ValueKind::Iterable if value.len().is_some() => false,
-        _ => return Ok(()),
-    };
-    if is_map && !allow_namespace && is_namespace(value) {
-        return Err(Error::new(ErrorKind::InvalidOperation, "a namespace cannot be kept inside a namespace"));
-    }
-    for item in value.try_iter()?.checked() {
-        state.consume_fuel(1)?;
-        let item = item?;
-        let child = if is_map { value.get_item(&item)? } else { item };
-        check_depth(state, &child, depth + 1, allow_namespace)?;
-    }
-    Ok(())
-}
-
-/// minijinja keeps the type private; its name is all that shows.
-fn is_namespace(value: &Value) -> bool {
-    value.as_object().is_some_and(|object| object.type_name().ends_with("::Namespace"))
 }

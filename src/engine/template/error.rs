@@ -17,16 +17,15 @@ pub enum TemplateError {
     #[error("chat template, line {line}: {message}")]
     Syntax { line: usize, message: String },
     /// The template itself refused the conversation through `raise_exception`.
-    #[error("the chat template refuses this conversation (line {line}): {message}")]
+    #[error("the chat template refuses this conversation (line {line}): {}", one_line(message))]
     Raised { line: usize, message: String },
     /// An operation failed while rendering, such as joining text and a list.
     #[error("chat template, line {line}: {message}")]
     Render { line: usize, message: String },
-    /// The template used up its budget of work and memory.
-    #[error(
-        "the chat template does too much work for this conversation (line {line}) and was stopped: give another template"
-    )]
-    TooMuchWork { line: usize },
+    /// The template used up its budget of work and memory, on this line if that is known.
+    #[error("the chat template does too much work for this conversation and was stopped{}: give another template",
+            line.map_or(String::new(), |line| format!(" on line {line}")))]
+    TooMuchWork { line: Option<usize> },
     /// The template wrote more than the conversation can explain.
     #[error(
         "the chat template writes more than {limit_bytes} bytes for this conversation and was stopped: give another template"
@@ -100,7 +99,7 @@ pub(super) fn from_minijinja(error: &minijinja::Error) -> TemplateError {
     let line = innermost.line().unwrap_or(line);
     let detail = innermost.detail().map(one_line);
     match innermost.kind() {
-        ErrorKind::OutOfFuel => TemplateError::TooMuchWork { line },
+        ErrorKind::OutOfFuel => TemplateError::TooMuchWork { line: Some(line) },
         ErrorKind::SyntaxError | ErrorKind::BadEscape => {
             TemplateError::Syntax { line, message: detail.unwrap_or_else(|| innermost.kind().to_string()) }
         }

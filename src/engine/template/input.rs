@@ -4,8 +4,9 @@ use minijinja::Value;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
+use super::counted::{self, BUDGET_VARIABLE, Budget};
 use super::error::TemplateError;
-use super::limits::MAX_VALUE_DEPTH;
+use super::limits::{self, MAX_VALUE_DEPTH};
 
 /// One message of plain text. Richer messages (tool calls, content parts) are given as JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,6 +45,15 @@ pub enum Given<'a> {
     Value(&'a Json),
 }
 
+impl<'a> Given<'a> {
+    fn value(self) -> Option<&'a Json> {
+        match self {
+            Self::Value(json) => Some(json),
+            Self::Null | Self::Undefined => None,
+        }
+    }
+}
+
 impl<'a> From<Option<&'a Json>> for Given<'a> {
     fn from(value: Option<&'a Json>) -> Self {
         value.map_or(Self::Null, Self::Value)
@@ -70,16 +80,24 @@ pub struct RenderInput<'a> {
 /// The names that [`RenderInput::kwargs`] must not hold.
 const RESERVED: [&str; 4] = ["messages", "tools", "documents", "add_generation_prompt"];
 
-/// The variables of a rendering, and the size of the conversation in bytes (roughly its length as JSON).
-pub(super) fn to_context(
-    input: &RenderInput,
-    bos_token: &str,
-    eos_token: &str,
-) -> Result<(Vec<(String, Value)>, usize), TemplateError> {
-    let mut reader = Reader { input_bytes: 0 };
-    let Json::Array(_) = input.messages else {
+/// What a rendering starts with.
+pub(super) struct Context {
+    pub variables: Vec<(String, Value)>,
+    pub budget: Budget,
+    pub fuel: u64,
+    /// Size of the conversation, roughly its length as JSON.
+    pub input_bytes: usize,
+}
+
+/// The variables of a rendering, and what it may use up.
+pub(super) fn to_context(input: &RenderInput, bos_token: &str, eos_token: &str) -> Result<Context, TemplateError> {
+    let Json::Array(messages) = input.messages else {
         return Err(TemplateError::MessagesNotAList { found: json_kind(input.messages) });
     };
+    let input_bytes = [input.tools, input.documents].into_iter().filter_map(Given::value).chain([input.messages]);
+    let input_bytes = input_bytes.chain(input.kwargs.values()).map(size_bytes).sum();
+    let budget = Budget::new(limits::n_visits(input_bytes, messages.len()));
+    let reader = Reader { budget: &budget };
     let mut context = vec![
         ("messages".to_string(), reader.read(input.messages, 0)?),
         ("add_generation_prompt".to_string(), Value::from(input.add_generation_prompt)),
@@ -100,19 +118,34 @@ pub(super) fn to_context(
         context.retain(|(existing, _)| existing != name);
         context.push((name.clone(), reader.read(json, 0)?));
     }
-    Ok((context, reader.input_bytes))
+    context.push((BUDGET_VARIABLE.to_string(), Value::from_object(budget.clone())));
+    let fuel = limits::fuel(input_bytes, messages.len());
+    Ok(Context { variables: context, budget, fuel, input_bytes })
 }
 
-struct Reader {
-    input_bytes: usize,
+/// Roughly the length as JSON. Looks no deeper than [`MAX_VALUE_DEPTH`] allows.
+fn size_bytes(json: &Json) -> usize {
+    fn at(json: &Json, depth: usize) -> usize {
+        8 + match json {
+            _ if depth > MAX_VALUE_DEPTH => 0,
+            Json::String(text) => text.len(),
+            Json::Array(items) => items.iter().map(|item| at(item, depth + 1)).sum(),
+            Json::Object(map) => map.iter().map(|(key, item)| key.len() + at(item, depth + 1)).sum(),
+            Json::Null | Json::Bool(_) | Json::Number(_) => 0,
+        }
+    }
+    at(json, 0)
 }
 
-impl Reader {
-    fn read(&mut self, json: &Json, depth: usize) -> Result<Value, TemplateError> {
+struct Reader<'a> {
+    budget: &'a Budget,
+}
+
+impl Reader<'_> {
+    fn read(&self, json: &Json, depth: usize) -> Result<Value, TemplateError> {
         if depth > MAX_VALUE_DEPTH {
             return Err(TemplateError::InputTooDeep);
         }
-        self.input_bytes += 8;
         Ok(match json {
             Json::Null => Value::from(()),
             Json::Bool(b) => Value::from(*b),
@@ -121,20 +154,15 @@ impl Reader {
                 (None, Some(u), _) => Value::from(u),
                 (None, None, f) => Value::from(f.unwrap_or(f64::NAN)),
             },
-            Json::String(s) => {
-                self.input_bytes += s.len();
-                Value::from(s.as_str())
-            }
+            Json::String(s) => Value::from(s.as_str()),
             Json::Array(items) => {
-                Value::from(items.iter().map(|item| self.read(item, depth + 1)).collect::<Result<Vec<_>, _>>()?)
+                let items = items.iter().map(|item| self.read(item, depth + 1)).collect::<Result<Vec<_>, _>>()?;
+                counted::list(items, false, self.budget).map_err(|_| TemplateError::InputTooDeep)?
             }
             Json::Object(map) => {
-                let mut pairs = Vec::with_capacity(map.len());
-                for (key, value) in map {
-                    self.input_bytes += key.len();
-                    pairs.push((key.as_str(), self.read(value, depth + 1)?));
-                }
-                Value::from_pairs(pairs)
+                let pair = |(key, item): (&String, &Json)| Ok((Value::from(key.as_str()), self.read(item, depth + 1)?));
+                let pairs = map.iter().map(pair).collect::<Result<Vec<_>, TemplateError>>()?;
+                counted::dict(pairs, self.budget).map_err(|_| TemplateError::InputTooDeep)?
             }
         })
     }

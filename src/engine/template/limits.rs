@@ -26,9 +26,15 @@ pub const RECURSION: usize = 400;
 /// Stack of the thread that renders. Only touched pages take memory.
 pub const STACK_BYTES: usize = 64 << 20;
 
-/// Fuel for a conversation of `input_bytes`: room for templates that look at every message once per message.
-pub fn fuel(input_bytes: usize) -> u64 {
-    2_000_000 + 2 * input_bytes as u64
+/// Fuel for a conversation of `input_bytes` in `n_messages`: some templates look at every message once per message.
+pub fn fuel(input_bytes: usize, n_messages: usize) -> u64 {
+    let pairs = (n_messages as u64).saturating_mul(n_messages as u64);
+    2_000_000 + 2 * input_bytes as u64 + pairs.saturating_mul(30).min(30_000_000)
+}
+
+/// Visits of list and dict items, on top of fuel: see [`super::counted`].
+pub fn n_visits(input_bytes: usize, n_messages: usize) -> u64 {
+    2 * fuel(input_bytes, n_messages)
 }
 
 /// Longest prompt for a conversation of `input_bytes`.

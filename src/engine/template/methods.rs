@@ -108,6 +108,13 @@ fn string_method(state: &State, text: &str, method: &str, args: &[Value]) -> Res
             state.consume_fuel(missing as u64 / 16)?;
             Value::from(pad(text, missing, method, fill.unwrap_or(" "))?)
         }
+        "format" => {
+            // Widths and precisions are written as digits, and cost before the text exists.
+            let widths = text.split(|c: char| !c.is_ascii_digit()).filter(|digits| !digits.is_empty());
+            let width = |digits: &str| digits.parse::<u64>().unwrap_or(u64::MAX);
+            state.consume_fuel(widths.map(width).fold(0u64, u64::saturating_add) / 16)?;
+            return Ok(None);
+        }
         "splitlines" => {
             let (keep_ends,): (Option<bool>,) = from_args(args)?;
             splitlines(text, keep_ends.unwrap_or(false))
@@ -158,7 +165,7 @@ fn split(text: &str, separator: Option<&str>, max_splits: usize, from_end: bool)
             let mut rest = text.trim_start_matches(is_space);
             while !rest.is_empty() {
                 if parts.len() == max_splits {
-                    parts.push(rest.trim_end_matches(is_space));
+                    parts.push(rest);
                     break;
                 }
                 let end = rest.find(is_space).unwrap_or(rest.len());
@@ -170,7 +177,7 @@ fn split(text: &str, separator: Option<&str>, max_splits: usize, from_end: bool)
             let mut rest = text.trim_end_matches(is_space);
             while !rest.is_empty() {
                 if parts.len() == max_splits {
-                    parts.push(rest.trim_start_matches(is_space));
+                    parts.push(rest);
                     break;
                 }
                 let start =
@@ -190,9 +197,12 @@ fn title(text: &str) -> String {
     let mut after_letter = false;
     for c in text.chars() {
         if after_letter {
-            out.extend(c.to_lowercase())
+            out.extend(c.to_lowercase());
         } else {
-            out.extend(c.to_uppercase())
+            // `ß` becomes `Ss`: only the first character of what it expands to is a capital.
+            let mut upper = c.to_uppercase();
+            out.extend(upper.next());
+            out.extend(upper.flat_map(char::to_lowercase));
         }
         after_letter = c.is_lowercase() || c.is_uppercase();
     }

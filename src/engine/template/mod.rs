@@ -11,12 +11,15 @@
 //! * [`methods`]: Python's string, dict and list methods;
 //! * [`python`] and [`json`]: values printed as Python and as `json.dumps` print them;
 //! * [`time`]: `strftime_now`;
+//! * [`operators`]: operators rewritten to filters;
+//! * [`counted`]: lists and dicts that count how often they are walked;
 //! * [`limits`]: what a template may use up. Templates come with model files, so they are untrusted.
 //!
 //! As in the reference, a template cannot change the lists and dicts it is given: `list.append` and its kind are
 //! refused.
 
 mod chat_template;
+mod counted;
 mod env;
 mod error;
 mod input;
@@ -24,6 +27,7 @@ mod json;
 mod limits;
 mod markup;
 mod methods;
+mod operators;
 mod python;
 mod source;
 mod time;

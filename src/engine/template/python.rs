@@ -3,6 +3,7 @@
 use minijinja::value::ValueKind;
 use minijinja::{Error, ErrorKind, State, Value};
 
+use super::counted::{self, TooDeep};
 use super::limits::MAX_VALUE_DEPTH;
 
 /// `str(value)`: text as it is, an undefined value as nothing, everything else as [`repr`] has it.
@@ -13,6 +14,13 @@ pub fn str_of(state: &State, value: &Value) -> Result<String, Error> {
         None if value.is_undefined() => {}
         None => write_repr(state, value, &mut out, 0)?,
     }
+    Ok(out)
+}
+
+/// `repr(value)`.
+pub fn repr_of(state: &State, value: &Value) -> Result<String, Error> {
+    let mut out = String::new();
+    write_repr(state, value, &mut out, 0)?;
     Ok(out)
 }
 
@@ -29,7 +37,7 @@ fn write_repr(state: &State, value: &Value, out: &mut String, depth: usize) -> R
             write_str_repr(text, out);
         }
         ValueKind::Number => out.push_str(&number_of(value)),
-        ValueKind::Seq if value.is_tuple() => {
+        ValueKind::Seq if counted::is_tuple(value) => {
             out.push('(');
             let n_items = write_items(state, value, out, depth)?;
             out.push_str(if n_items == 1 { ",)" } else { ")" });
@@ -74,7 +82,7 @@ fn write_items(state: &State, value: &Value, out: &mut String, depth: usize) -> 
 }
 
 pub fn too_deep() -> Error {
-    Error::new(ErrorKind::InvalidOperation, format!("a value is nested more than {MAX_VALUE_DEPTH} levels deep"))
+    Error::new(ErrorKind::InvalidOperation, TooDeep.to_string())
 }
 
 /// The digits of a number: integers as they are, floats as Python's `repr` writes them.

@@ -2,18 +2,16 @@
 //!
 //! * `{% generation %}` ... `{% endgeneration %}` marks the assistant's words for training. It becomes
 //!   `{% with %}` ... `{% endwith %}`, which has the same scope and does nothing.
-//! * `{% set name = value %}` becomes `{% set name = (value)|keep %}` with a filter that refuses values nested too
-//!   deeply. Values are printed, compared and freed by recursion, so a loop that wraps a list in a list again and
-//!   again would end in a stack overflow. A namespace's attribute gets a filter that also refuses namespaces, since
-//!   one that holds itself would never end.
-//! * Where a template marks text as safe, `a + b` becomes a filter: see [`super::markup`].
+//! * Each value that gets a name (`set`, `for`, `with`, parameters) goes through the filter [`super::counted::keep`]:
+//!   `{% set name = value %}` becomes `{% set name = (value)|keep %}`. It bounds nesting, since values are printed,
+//!   compared and freed by recursion, and sharing, since a walk over shared values could go on for ever. A namespace's
+//!   attribute moreover must not hold a namespace, which could be itself.
+//! * Some operators become filters: see [`super::operators`].
 //! * A tag with too many tokens is refused, which bounds what one expression can nest.
-
-use std::borrow::Cow;
 
 use super::error::TemplateError;
 use super::limits::MAX_TAG_TOKENS;
-use super::markup;
+use super::{markup, operators};
 
 /// The filter around a variable's value. The name cannot be written by accident.
 pub const KEEP_FILTER: &str = "layercake_keep";
@@ -25,9 +23,11 @@ pub const KEEP_ATTRIBUTE_FILTER: &str = "layercake_keep_attribute";
 /// # Errors
 /// [`TemplateError::Syntax`] for a tag with too many tokens. Other errors are left to the compiler.
 pub fn rewrite(source: &str) -> Result<String, TemplateError> {
+    // jinja2 reads every line end as `\n`.
+    let source = &source.replace("\r\n", "\n").replace('\r', "\n");
     let has_markup = markup::is_used(source);
     let mut out = String::with_capacity(source.len() + source.len() / 8);
-    let mut rest = source;
+    let mut rest = source.as_str();
     while let Some(start) = find_tag(rest) {
         out.push_str(&rest[..start]);
         let tag = &rest[start..];
@@ -52,7 +52,7 @@ pub fn rewrite(source: &str) -> Result<String, TemplateError> {
         let (opening, body, closing) = split_control(&tag[..scan.length]);
         out.push_str(opening);
         let is_statement = kind == b'%';
-        let body = if has_markup { Cow::Owned(markup::rewrite_sums(body, is_statement)) } else { Cow::Borrowed(body) };
+        let body = operators::rewrite(body, is_statement, has_markup);
         if is_statement {
             rewrite_statement(&body, &mut out)
         } else {
@@ -139,7 +139,7 @@ fn split_control(tag: &str) -> (&str, &str, &str) {
     (&tag[..from], &tag[from..to], &tag[to..])
 }
 
-/// `body` is what stands between the brackets of a `{% %}`.
+/// `body` is what stands between the brackets of a `{% %}`; what is written ends before the closing bracket.
 fn rewrite_statement(body: &str, out: &mut String) {
     let word = body.trim_start();
     let word_end = word.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(word.len());
@@ -147,30 +147,102 @@ fn rewrite_statement(body: &str, out: &mut String) {
     match word {
         "generation" => out.push_str(&[" with", rest].concat()),
         "endgeneration" => out.push_str(&[" endwith", rest].concat()),
-        "set" => match find_assignment(rest) {
-            Some(at) => {
-                let (target, value) = (&rest[..at], &rest[at + 1..]);
-                let filter = if target.contains('.') { KEEP_ATTRIBUTE_FILTER } else { KEEP_FILTER };
-                out.push_str(&[" set", target, "= (", value, ")|", filter, " "].concat());
+        "set" => out.push_str(&[" set", &keep_assigned(rest)].concat()),
+        "with" => {
+            let bindings: Vec<_> = split_top_level(rest).into_iter().map(keep_assigned).collect();
+            out.push_str(&[" with", &bindings.join(",")].concat());
+        }
+        "for" => {
+            out.push_str(body);
+            let targets = rest.find(" in ").map_or("", |end| &rest[..end]);
+            keep_names(targets, out);
+        }
+        "macro" | "call" => {
+            let parameters = bracketed(rest).filter(|(from, _)| word == "macro" || rest[..*from].trim() == "(");
+            let Some((from, to)) = parameters else { return out.push_str(body) };
+            let parameters: Vec<_> = split_top_level(&rest[from..to]).into_iter().map(keep_assigned).collect();
+            out.push_str(&[" ", word, &rest[..from], &parameters.join(","), &rest[to..]].concat());
+            for parameter in split_top_level(&rest[from..to]) {
+                keep_names(parameter.split('=').next().unwrap_or_default(), out);
             }
-            None => out.push_str(body),
-        },
+        }
         _ => out.push_str(body),
     }
 }
 
-/// Where a `set` has its `=`; the form that sets a block of text has none outside brackets.
-fn find_assignment(text: &str) -> Option<usize> {
-    let mut depth = 0usize;
-    for (at, byte) in text.bytes().enumerate() {
-        match byte {
-            // A text before any `=` can only be a filter's argument.
-            b'"' | b'\'' => return None,
-            b'(' | b'[' => depth += 1,
-            b')' | b']' => depth = depth.saturating_sub(1),
-            b'=' if depth == 0 => return Some(at),
+/// `target = value` with the value kept; anything else as it is.
+fn keep_assigned(text: &str) -> String {
+    let at = top_level(text).into_iter().find(|(at, byte)| *byte == b'=' && !text[at + 1..].starts_with('='));
+    let Some((at, _)) = at else { return text.to_string() };
+    let (target, value) = (&text[..at], &text[at + 1..]);
+    let filter = if target.contains('.') { KEEP_ATTRIBUTE_FILTER } else { KEEP_FILTER };
+    [target, "= (", value, ")|", filter, " "].concat()
+}
+
+/// Ends the tag and appends one `{% set name = (name)|keep %}` for each name, the last one without its end.
+fn keep_names(names: &str, out: &mut String) {
+    for name in names.split(|c: char| !(c.is_alphanumeric() || c == '_')).filter(|name| !name.is_empty()) {
+        out.push_str(&[" %}{% set ", name, " = (", name, ")|", KEEP_FILTER, " "].concat());
+    }
+}
+
+/// The bytes outside quoted texts and brackets, with their places.
+fn top_level(text: &str) -> Vec<(usize, u8)> {
+    let bytes = text.as_bytes();
+    let (mut found, mut depth, mut i) = (Vec::new(), 0usize, 0);
+    while i < bytes.len() {
+        match bytes[i] {
+            quote @ (b'"' | b'\'') => {
+                i += 1;
+                while i < bytes.len() && bytes[i] != quote {
+                    i += if bytes[i] == b'\\' { 2 } else { 1 };
+                }
+            }
+            b'(' | b'[' | b'{' => depth += 1,
+            b')' | b']' | b'}' => depth = depth.saturating_sub(1),
+            byte if depth == 0 => found.push((i, byte)),
             _ => {}
         }
+        i += 1;
+    }
+    found
+}
+
+/// The parts between the commas outside quoted texts and brackets.
+fn split_top_level(text: &str) -> Vec<&str> {
+    let mut parts = Vec::new();
+    let mut from = 0;
+    for (at, _) in top_level(text).into_iter().filter(|(_, byte)| *byte == b',') {
+        parts.push(&text[from..at]);
+        from = at + 1;
+    }
+    parts.push(&text[from..]);
+    parts
+}
+
+/// Where the content of the first round brackets begins and ends.
+fn bracketed(text: &str) -> Option<(usize, usize)> {
+    let from = text.find('(')? + 1;
+    let (mut depth, mut i) = (1usize, from);
+    let bytes = text.as_bytes();
+    while i < bytes.len() {
+        match bytes[i] {
+            quote @ (b'"' | b'\'') => {
+                i += 1;
+                while i < bytes.len() && bytes[i] != quote {
+                    i += if bytes[i] == b'\\' { 2 } else { 1 };
+                }
+            }
+            b'(' | b'[' | b'{' => depth += 1,
+            b')' | b']' | b'}' => {
+                depth -= 1;
+                if depth == 0 {
+                    return Some((from, i));
+                }
+            }
+            _ => {}
+        }
+        i += 1;
     }
     None
 }
