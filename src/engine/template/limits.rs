@@ -1,8 +1,8 @@
 //! What one rendering may use up. A template comes with a model file, so it may be hostile.
 //!
 //! minijinja's fuel counts instructions, items visited and bytes made (one unit of fuel for 64 bytes), so it bounds
-//! time and memory alike. Nesting needs bounds of its own, because values are compared, printed and freed by
-//! recursion: see [`super::source`] for how assignments are bounded.
+//! time and memory alike. Nesting and sharing need bounds of their own, because values are compared, printed and freed
+//! by recursion, which is charged only afterwards: see [`super::counted`].
 
 use std::io;
 

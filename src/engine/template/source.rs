@@ -107,7 +107,8 @@ fn scan_tag(tag: &str, closing: &str) -> TagScan {
             _ => {}
         }
         let is_word = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b >= 0x80;
-        if !byte.is_ascii_whitespace() && !(is_word(byte) && is_word(bytes[i - 1])) {
+        let continues_word = is_word(byte) && is_word(bytes[i - 1]);
+        if !byte.is_ascii_whitespace() && !continues_word {
             scan.n_tokens += 1;
         }
         i += 1;
