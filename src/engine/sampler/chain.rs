@@ -51,13 +51,11 @@ impl Sampler {
     /// # Errors
     /// [`SamplerError::NoFiniteLogit`] when no token is possible.
     pub fn sample(&mut self, logits: &[f32], history: &[u32]) -> Result<u32, SamplerError> {
-        // Checked first: later a penalty could make an infinite logit look like any other.
-        let Some(best) = argmax(logits) else {
-            return Err(SamplerError::NoFiniteLogit { n_logits: logits.len() });
-        };
+        let unchanged = logits;
+        let best = || argmax(unchanged).ok_or(SamplerError::NoFiniteLogit { n_logits: unchanged.len() });
         let changes_logits = self.steps.iter().any(Step::is_on_logits);
         if self.settings.is_greedy() && !changes_logits {
-            return Ok(best);
+            return best();
         }
         let logits = if changes_logits {
             self.logits.clear();
@@ -71,7 +69,7 @@ impl Sampler {
         };
         if self.settings.is_greedy() {
             // Penalties of absurd size can leave nothing; then the best token without them stands.
-            return Ok(argmax(logits).unwrap_or(best));
+            return argmax(logits).map_or_else(best, Ok);
         }
         let mut rest = self.steps.iter().skip_while(|step| step.is_on_logits()).peekable();
         match rest.peek() {
@@ -94,19 +92,20 @@ impl Sampler {
             let surprise = -self.candidates.data[index].p.log2();
             self.mu -= mirostat.eta * (surprise - mirostat.tau);
         }
-        Ok(chosen.map_or(best, |index| self.candidates.data[index].id))
+        chosen.map_or_else(best, |index| Ok(self.candidates.data[index].id))
     }
 }
 
 /// The id of the highest finite logit, the lowest id of equal ones.
 fn argmax(logits: &[f32]) -> Option<u32> {
-    let mut best: Option<(usize, f32)> = None;
+    let (mut at, mut max) = (None, f32::NEG_INFINITY);
     for (i, &logit) in logits.iter().enumerate() {
-        if logit.is_finite() && best.is_none_or(|(_, max)| logit > max) {
-            best = Some((i, logit));
+        // No NaN passes a comparison, and nothing finite is below the first maximum.
+        if logit > max && logit < f32::INFINITY {
+            (at, max) = (Some(i as u32), logit);
         }
     }
-    best.map(|(i, _)| i as u32)
+    at
 }
 
 /// The index where the running sum of probabilities passes `unit` (0 to 1) of their total; `None` when all are 0.
