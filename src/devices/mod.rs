@@ -8,6 +8,7 @@ pub mod cpu;
 pub mod error;
 pub mod op;
 pub mod quant;
+pub mod rig;
 
 use std::fmt;
 use std::str::FromStr;
