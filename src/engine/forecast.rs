@@ -111,6 +111,28 @@ impl Costs<'_> {
     pub fn rates_of(&self, id: DeviceId) -> DeviceRates {
         self.rates.iter().find(|r| r.id == id).copied().unwrap_or(DeviceRates::unknown(id))
     }
+
+    /// Bytes that a device reads per millisecond of decoding: as it has shown, else as its memory rate says.
+    pub fn bytes_per_ms(&self, id: DeviceId, n_layer: u32) -> f64 {
+        let by_rate = || self.rates_of(id).memory_or_assumed() as f64 * MEMORY_EFFICIENCY / 1e3;
+        self.shown_bytes_per_ms(id, n_layer).unwrap_or_else(by_rate)
+    }
+
+    /// From every part that was ever measured there.
+    fn shown_bytes_per_ms(&self, id: DeviceId, n_layer: u32) -> Option<f64> {
+        let (mut n_bytes, mut total_ms) = (0.0, 0.0);
+        for part in Part::all(n_layer) {
+            if let Some(ms) = self.measured(part, id) {
+                n_bytes += (self.work)(part, id).read_bytes as f64;
+                total_ms += ms;
+            }
+        }
+        (n_bytes > 0.0 && total_ms > 0.0).then(|| n_bytes / total_ms)
+    }
+
+    fn measured(&self, part: Part, id: DeviceId) -> Option<f64> {
+        (self.measured_ms)(part, id).filter(|&ms| usable(ms))
+    }
 }
 
 /// What a device's decode time rests on, best first.
@@ -225,25 +247,15 @@ pub fn forecast(placement: &Placement, costs: &Costs<'_>) -> Forecast {
 
 fn device_forecast(id: DeviceId, parts: &[Part], n_layer: u32, costs: &Costs<'_>) -> DeviceForecast {
     let rates = costs.rates_of(id);
-    let measured = |part| (costs.measured_ms)(part, id).filter(|&ms| usable(ms));
-
-    // The rate that this device has shown, from every part that was ever measured there.
-    let (mut shown_bytes, mut shown_ms) = (0.0, 0.0);
-    for part in Part::all(n_layer) {
-        if let Some(ms) = measured(part) {
-            shown_bytes += (costs.work)(part, id).read_bytes as f64;
-            shown_ms += ms;
-        }
-    }
-    let shown = (shown_bytes > 0.0 && shown_ms > 0.0).then(|| shown_bytes / shown_ms);
-    let bytes_per_ms = shown.unwrap_or(rates.memory_or_assumed() as f64 * MEMORY_EFFICIENCY / 1e3);
+    let shown = costs.shown_bytes_per_ms(id, n_layer);
+    let bytes_per_ms = costs.bytes_per_ms(id, n_layer);
 
     let (mut read_bytes, mut flops, mut decode_ms, mut n_measured) = (0u64, 0u64, 0.0, 0);
     for &part in parts {
         let work = (costs.work)(part, id);
         read_bytes = read_bytes.saturating_add(work.read_bytes);
         flops = flops.saturating_add(work.flops);
-        let ms = measured(part);
+        let ms = costs.measured(part, id);
         n_measured += usize::from(ms.is_some());
         decode_ms += ms.unwrap_or(work.read_bytes as f64 / bytes_per_ms);
     }

@@ -1,8 +1,9 @@
 //! Which device holds which part of a model. Pure: nothing here touches memory, files or devices.
 //!
 //! [`Placement`] is the map, [`parse`] and [`print`] its text form, [`plan`] the moves between two of them, [`fit`] the
-//! memory they take.
+//! memory they take and [`auto`] the one that is taken when nobody says otherwise.
 
+pub mod auto;
 pub mod fit;
 pub mod parse;
 pub mod plan;
@@ -14,6 +15,7 @@ use std::ops::{Bound, RangeBounds};
 use crate::devices::DeviceId;
 use crate::engine::part::Part;
 
+pub use auto::{AutoError, AutoInput, AutoResult, auto};
 pub use fit::{
     ChangeBuffer, ChangeError, ChangeFit, ChangeUse, DeviceBudget, DeviceUse, Fit, FitError, Needs, PartNeed, fit,
     fit_change,
