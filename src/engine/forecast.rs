@@ -1,7 +1,7 @@
 //! How fast a placement would answer, and what a change would move. Pure.
 //!
-//! Decoding reads every weight of a device once per token, so its time is bytes over memory rate; prefilling is bound by
-//! arithmetic. What was measured wins over what follows from rates, a rate that is known over one that is assumed.
+//! Decoding reads every weight of a device once per token, so its time is bytes over memory rate; prefilling is bound
+//! by arithmetic. What was measured wins over what follows from rates, a rate that is known over one that is assumed.
 
 use crate::devices::{DeviceId, DeviceKind};
 use crate::engine::part::Part;
@@ -83,8 +83,8 @@ impl DeviceRates {
 /// What one token costs in one part.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct PartWork {
-    /// Read from memory for one decoded token: its weights (of experts only those in use, of the token table one row) and
-    /// its KV cache at the length in question.
+    /// Read from memory for one decoded token: its weights (of experts only those in use, of the token table one row)
+    /// and its KV cache at the length in question.
     pub read_bytes: u64,
     /// Arithmetic for one token, multiply and add counted as two.
     pub flops: u64,
@@ -95,13 +95,13 @@ pub struct PartWork {
 pub struct Costs<'a> {
     pub needs: Needs<'a>,
     pub work: &'a dyn Fn(Part, DeviceId) -> PartWork,
-    /// Milliseconds of one decoded token in a part, where it was measured on that device. Parts that were not take the rate of
-    /// those that were.
+    /// Milliseconds of one decoded token in a part, where it was measured on that device. Parts that were not take the
+    /// rate of those that were.
     pub measured_ms: &'a dyn Fn(Part, DeviceId) -> Option<f64>,
     /// Bytes of one token's activations that cross a boundary between devices.
     pub hop_bytes: u64,
-    /// Devices work on micro-batches of one prompt at the same time, so the slowest sets the pace of a long one; else one
-    /// after another.
+    /// Devices work on micro-batches of one prompt at the same time, so the slowest sets the pace of a long one; else
+    /// one after another.
     pub pipelined: bool,
     pub rates: &'a [DeviceRates],
 }
@@ -292,8 +292,8 @@ pub struct ChangeForecast {
     pub to_tokens_per_s: f64,
 }
 
-/// What going from `old` to `new` would move, and what it gains. Weights are taken to be in the page cache; `kv_used` is the
-/// share of the context (0 to 1) that the KV cache holds.
+/// What going from `old` to `new` would move, and what it gains. Weights are taken to be in the page cache; `kv_used`
+/// is the share of the context (0 to 1) that the KV cache holds.
 ///
 /// # Panics
 /// When the placements are of models with different numbers of layers.

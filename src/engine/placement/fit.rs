@@ -271,8 +271,8 @@ pub struct ChangeError {
 fn change_text(d: &ChangeUse) -> String {
     let buffer = d.short.as_ref().map_or_else(String::new, |b| format!(" for {b}"));
     format!(
-        "{} is {} short{buffer}: the change takes weights {} + KV {} + scratch {} + margin {} > free {} beside the present \
-         placement",
+        "{} is {} short{buffer}: the change takes weights {} + KV {} + scratch {} + margin {} > free {} beside the \
+         present placement",
         d.id,
         mib_up(d.short_bytes),
         size(d.weight_bytes),
@@ -427,8 +427,8 @@ mod tests {
         assert_eq!(short(85).short[0].short, Some(ChangeBuffer::Scratch));
         assert_eq!(
             short(105).to_string(),
-            "rocm0 is 3,500 MiB short for the weights of layers 20-27, ffn 30: the change takes weights 3.4 GiB + KV 80 MiB + \
-             scratch 20 MiB + margin 5 MiB > free 105 MiB beside the present placement"
+            "rocm0 is 3,500 MiB short for the weights of layers 20-27, ffn 30: the change takes weights 3.4 GiB + KV \
+             80 MiB + scratch 20 MiB + margin 5 MiB > free 105 MiB beside the present placement"
         );
         assert!(fit_change(&old, &new, &NEEDS, &[budget(ROCM0, 3605)]).fits());
         assert!(!fit_change(&old, &new, &NEEDS, &[]).fits());
@@ -456,9 +456,18 @@ mod tests {
     proptest! {
         /// Old and extra together hold at least what the new placement takes.
         #[test]
-        fn a_change_that_fits_ends_in_a_placement_that_fits(old in any_placement(), to in 0..DEVICES.len(), at in 0u32..12, tied: bool) {
+        fn a_change_that_fits_ends_in_a_placement_that_fits(
+            old in any_placement(),
+            to in 0..DEVICES.len(),
+            at in 0u32..12,
+            tied: bool,
+        ) {
             let needs = if tied { TIED } else { NEEDS };
-            let new = if at < old.n_layer() { old.clone().with_layers(at.., DEVICES[to]) } else { old.clone().with(Part::Head, DEVICES[to]) };
+            let new = if at < old.n_layer() {
+                old.clone().with_layers(at.., DEVICES[to])
+            } else {
+                old.clone().with(Part::Head, DEVICES[to])
+            };
             let before = fit(&old, &needs, &DEVICES.map(|id| budget(id, 0)));
             let change = fit_change(&old, &new, &needs, &DEVICES.map(|id| budget(id, 0)));
             // Exactly what the change asks for is free beside the old placement.

@@ -12,8 +12,8 @@
 //!
 //! - Layers without a prefix mean both parts of each. A prefix holds for the numbers after it, up to another prefix, a
 //!   word or the end of the assignment: `cpu0=3,attn:5-6,8` is layer 3 whole and the attention of 5, 6 and 8.
-//! - `ffn:` and `attn:` win over layers without a prefix, wherever they stand: `cuda0=embed,0-61,head; cpu0=ffn:40-61` has the
-//!   attention of all layers on cuda0. Both win over `all` (or `*`): everything that no other item names.
+//! - `ffn:` and `attn:` win over layers without a prefix, wherever they stand: `cuda0=embed,0-61,head; cpu0=ffn:40-61`
+//!   has the attention of all layers on cuda0. Both win over `all` (or `*`): everything that no other item names.
 //! - Two items of one rank must not name the same part, even for the same device.
 //! - Parts that nothing names stay where the fallback has them; `auto` alone names none.
 
@@ -110,8 +110,8 @@ impl NamedParts {
 }
 
 impl Placement {
-    /// Reads the text form (see [`super::parse`]) for a model with `n_layer` layers on `devices`; parts that it does not name
-    /// stay where `fallback` has them.
+    /// Reads the text form (see [`super::parse`]) for a model with `n_layer` layers on `devices`; parts that it does
+    /// not name stay where `fallback` has them.
     ///
     /// # Panics
     /// When the fallback is for a model with another number of layers.
@@ -559,12 +559,19 @@ mod tests {
         }
 
         #[test]
-        fn text_of_the_right_characters(text in "([a-z]{1,5}|cpu[0-2]|cuda[01]|ffn:|attn:|[0-9]{1,3}|[=,;:*-]| ){0,24}") {
+        fn text_of_the_right_characters(
+            text in "([a-z]{1,5}|cpu[0-2]|cuda[01]|ffn:|attn:|[0-9]{1,3}|[=,;:*-]| ){0,24}",
+        ) {
             holds(&text, N)?;
         }
 
         #[test]
-        fn a_valid_text_with_a_change(p in any_placement(), at in any::<prop::sample::Index>(), c in any::<char>(), how in 0..3) {
+        fn a_valid_text_with_a_change(
+            p in any_placement(),
+            at in any::<prop::sample::Index>(),
+            c in any::<char>(),
+            how in 0..3,
+        ) {
             let mut chars: Vec<char> = p.to_string().chars().collect();
             let i = at.index(chars.len());
             match how {

@@ -159,7 +159,8 @@ mod tests {
         fn print_and_parse_are_inverse(p in any_placement(), fallback in 0..DEVICES.len()) {
             let fallback = Placement::uniform(p.n_layer(), DEVICES[fallback]);
             let text = p.to_string();
-            prop_assert_eq!(Placement::parse(&text, p.n_layer(), &p.devices(), &fallback).unwrap(), p.clone(), "{}", text);
+            let read = Placement::parse(&text, p.n_layer(), &p.devices(), &fallback);
+            prop_assert_eq!(read.unwrap(), p.clone(), "{}", text);
             prop_assert!(super::super::NamedParts::parse(&text, p.n_layer(), &DEVICES).unwrap().complete().is_some());
         }
 
