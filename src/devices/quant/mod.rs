@@ -2,6 +2,24 @@
 //!
 //! Source: the type table of the GGUF/ggml format; ids that are missing here were removed from the format.
 
+pub mod bf16;
+pub mod f16;
+pub mod f32;
+pub mod k_scales;
+pub mod q2_k;
+pub mod q3_k;
+pub mod q4_0;
+pub mod q4_1;
+pub mod q4_k;
+pub mod q5_0;
+pub mod q5_1;
+pub mod q5_k;
+pub mod q6_k;
+pub mod q8_0;
+
+#[cfg(test)]
+pub(crate) mod golden;
+
 use std::fmt;
 
 macro_rules! dtypes {
@@ -104,6 +122,64 @@ impl DType {
     }
 }
 
+/// Why values could not be decoded or encoded.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum QuantError {
+    #[error("tensor type {dtype} cannot be decoded (supported: {})", supported_names())]
+    Unsupported { dtype: DType },
+    #[error("{n_bytes} bytes of {dtype} do not hold {n_values} values (whole blocks of {} values in {} bytes)",
+        .dtype.block_len(), .dtype.block_bytes())]
+    Length { dtype: DType, n_bytes: usize, n_values: usize },
+}
+
+fn supported_names() -> String {
+    let names: Vec<_> = DType::ALL.iter().filter(|t| t.is_supported()).map(|t| t.name()).collect();
+    names.join(", ")
+}
+
+impl DType {
+    /// Decodes whole blocks: `bytes` in the file's layout to `out`, as many values as they hold.
+    pub fn dequantise(self, bytes: &[u8], out: &mut [f32]) -> Result<(), QuantError> {
+        if self.bytes_of(out.len() as u64) != Some(bytes.len() as u64) {
+            return Err(QuantError::Length { dtype: self, n_bytes: bytes.len(), n_values: out.len() });
+        }
+        match self {
+            DType::F32 => each_block(bytes, out, f32::dequantise),
+            DType::F16 => each_block(bytes, out, f16::dequantise),
+            DType::BF16 => each_block(bytes, out, bf16::dequantise),
+            DType::Q4_0 => each_block(bytes, out, q4_0::dequantise),
+            DType::Q4_1 => each_block(bytes, out, q4_1::dequantise),
+            DType::Q5_0 => each_block(bytes, out, q5_0::dequantise),
+            DType::Q5_1 => each_block(bytes, out, q5_1::dequantise),
+            DType::Q8_0 => each_block(bytes, out, q8_0::dequantise),
+            DType::Q2_K => each_block(bytes, out, q2_k::dequantise),
+            DType::Q3_K => each_block(bytes, out, q3_k::dequantise),
+            DType::Q4_K => each_block(bytes, out, q4_k::dequantise),
+            DType::Q5_K => each_block(bytes, out, q5_k::dequantise),
+            DType::Q6_K => each_block(bytes, out, q6_k::dequantise),
+            _ => return Err(QuantError::Unsupported { dtype: self }),
+        }
+        Ok(())
+    }
+}
+
+#[inline(always)]
+fn each_block<const BYTES: usize, const LEN: usize>(
+    bytes: &[u8],
+    out: &mut [f32],
+    dequantise: impl Fn(&[u8; BYTES], &mut [f32; LEN]),
+) {
+    let (blocks, _) = bytes.as_chunks::<BYTES>();
+    let (values, _) = out.as_chunks_mut::<LEN>();
+    blocks.iter().zip(values).for_each(|(block, values)| dequantise(block, values));
+}
+
+/// `[BYTES]` of `block` from `at`: for fields at constant places of a block.
+#[inline(always)]
+fn field<const BYTES: usize>(block: &[u8], at: usize) -> &[u8; BYTES] {
+    block[at..].first_chunk().expect("a field lies inside its block")
+}
+
 impl fmt::Display for DType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
@@ -113,5 +189,32 @@ impl fmt::Display for DType {
 impl fmt::Debug for DType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_supported_type_decodes_and_others_say_so() {
+        for &dtype in DType::ALL {
+            let bytes = vec![0; dtype.block_bytes()];
+            let mut out = vec![1.0; dtype.block_len()];
+            let result = dtype.dequantise(&bytes, &mut out);
+            assert_eq!(result.is_ok(), dtype.is_supported(), "{dtype}");
+            if let Err(error) = result {
+                let text = error.to_string();
+                assert!(text.contains(dtype.name()) && text.contains("Q4_K"), "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn lengths_are_checked() {
+        let mut out = [0.0; 31];
+        let error = DType::Q8_0.dequantise(&[0; 34], &mut out).unwrap_err();
+        assert_eq!(error.to_string(), "34 bytes of Q8_0 do not hold 31 values (whole blocks of 32 values in 34 bytes)");
+        assert!(DType::Q4_K.dequantise(&[0; 144], &mut [0.0; 512]).is_err());
     }
 }
