@@ -1,1 +1,4 @@
 //! The CPU as a device.
+
+pub mod matmul;
+pub mod simd;
