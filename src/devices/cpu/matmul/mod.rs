@@ -10,6 +10,10 @@ mod planes;
 mod portable;
 #[cfg(target_arch = "x86_64")]
 mod x86;
+#[cfg(target_arch = "x86_64")]
+mod x86_avx2;
+#[cfg(target_arch = "x86_64")]
+mod x86_avx512;
 
 #[cfg(test)]
 mod tests;
@@ -28,6 +32,8 @@ pub use input::input_row_bytes;
 pub const GROUP_ROWS: usize = ROWS;
 /// Most input rows that a kernel takes at once.
 const TILE: usize = 16;
+/// Packed weights that are kept in the second-level cache while several tiles of rows pass by.
+const CHUNK_BYTES: usize = 256 << 10;
 /// Alignment of groups.
 const ALIGN: usize = 64;
 
@@ -259,11 +265,11 @@ fn kernel(simd: Simd, dtype: DType, format: ActivationFormat) -> Kernel {
             #[cfg(target_arch = "x86_64")]
             (Simd::Avx512Vnni, ActivationFormat::F32) => x86::exact_avx512::<F>,
             #[cfg(target_arch = "x86_64")]
-            (Simd::Avx512Vnni, ActivationFormat::Int8) => x86::int8_avx512::<F>,
+            (Simd::Avx512Vnni, ActivationFormat::Int8) => x86_avx512::int8::<F>,
             #[cfg(target_arch = "x86_64")]
             (Simd::Avx2, ActivationFormat::F32) => x86::exact_avx2::<F>,
             #[cfg(target_arch = "x86_64")]
-            (Simd::Avx2, ActivationFormat::Int8) => x86::int8_avx2::<F>,
+            (Simd::Avx2, ActivationFormat::Int8) => x86_avx2::int8::<F>,
             (_, ActivationFormat::F32) => portable::exact::<F, { cfg!(not(target_arch = "x86_64")) }>,
             (_, ActivationFormat::Int8) => portable::int8::<F>,
         }
@@ -296,19 +302,23 @@ pub unsafe fn matmul(
     assert!(input.rows.as_ptr().addr().is_multiple_of(ALIGN), "prepared rows are aligned to {ALIGN} bytes");
     let kernel = kernel(simd, layout.dtype, input.format);
     let group_bytes = layout.group_bytes();
-    for group in groups {
-        let packed = &packed[(expert * layout.n_groups() + group) * group_bytes..][..group_bytes];
+    // Some groups at a time, so that they stay in the second-level cache while all rows pass by.
+    let chunk = (CHUNK_BYTES / group_bytes).max(1);
+    for start in groups.clone().step_by(chunk) {
         for tile in rows.chunks(TILE) {
             let mut pointers = [std::ptr::null(); TILE];
             for (pointer, row) in pointers.iter_mut().zip(tile) {
                 *pointer = input.rows[row.input as usize * row_bytes..].as_ptr();
             }
-            let mut sums = [[0.0; ROWS]; TILE];
-            // SAFETY: each row has `row_bytes`: as many values as the group's blocks; `simd` is available.
-            unsafe { kernel(packed, layout.n_blocks(), &pointers[..tile.len()], &mut sums[..tile.len()]) };
-            for (row, sums) in tile.iter().zip(&sums) {
-                // SAFETY: the caller's promise.
-                unsafe { store(layout.n_out, group, row.output as usize, sums, out) };
+            for group in start..groups.end.min(start + chunk) {
+                let packed = &packed[(expert * layout.n_groups() + group) * group_bytes..][..group_bytes];
+                let mut sums = [[0.0; ROWS]; TILE];
+                // SAFETY: each row has `row_bytes`: as many values as the group's blocks; `simd` is available.
+                unsafe { kernel(packed, layout.n_blocks(), &pointers[..tile.len()], &mut sums[..tile.len()]) };
+                for (row, sums) in tile.iter().zip(&sums) {
+                    // SAFETY: the caller's promise.
+                    unsafe { store(layout.n_out, group, row.output as usize, sums, out) };
+                }
             }
         }
     }
@@ -345,9 +355,11 @@ pub fn unpack_row(layout: &MatrixLayout, packed: &[u8], expert: usize, row: usiz
         float F => out.iter_mut().enumerate().for_each(|(k, x)| *x = F::decode(&packed[(k * ROWS + lane) * F::BYTES..])),
         quantised F => {
             let mut weights = [[0.0; ROWS]; STEP];
-            for (i, x) in out.chunks_exact_mut(STEP).enumerate() {
-                portable::dequantise::<F>(&packed[i / F::STEPS * F::PACKED_BYTES..], i % F::STEPS, &mut weights);
-                x.iter_mut().zip(&weights).for_each(|(x, w)| *x = w[lane]);
+            for (block, x) in out.chunks_exact_mut(F::BLOCK_LEN).enumerate() {
+                for (step, x) in x.chunks_exact_mut(STEP).enumerate() {
+                    portable::dequantise::<F>(&packed[block * F::PACKED_BYTES..], step, &mut weights);
+                    x.iter_mut().zip(&weights).for_each(|(x, w)| *x = w[lane]);
+                }
             }
         }
     );

@@ -1,12 +1,11 @@
-//! Kernels for x86-64.
+//! The portable kernels, compiled for instruction sets of x86-64.
 
 use super::ActivationFormat;
 use super::format::{Format, ROWS};
 use super::portable::{self, Float};
 
-/// The portable kernels, compiled for an instruction set.
 macro_rules! compiled_for {
-    ($features:literal, $prepare:ident, $float:ident, $exact:ident, $int8:ident) => {
+    ($features:literal, $prepare:ident, $float:ident, $exact:ident) => {
         /// # Safety
         /// The machine has these features.
         #[target_feature(enable = $features)]
@@ -29,22 +28,13 @@ macro_rules! compiled_for {
             // SAFETY: the caller's promise.
             unsafe { portable::exact::<F, true>(packed, n_blocks, rows, acc) }
         }
-
-        /// # Safety
-        /// See [`portable::int8`]; the machine has these features.
-        #[target_feature(enable = $features)]
-        pub unsafe fn $int8<F: Format>(packed: &[u8], n_blocks: usize, rows: &[*const u8], acc: &mut [[f32; ROWS]]) {
-            // SAFETY: the caller's promise.
-            unsafe { portable::int8::<F>(packed, n_blocks, rows, acc) }
-        }
     };
 }
 
-compiled_for!("avx2,fma,f16c", prepare_avx2, float_avx2, exact_avx2, int8_avx2);
+compiled_for!("avx2,fma,f16c", prepare_avx2, float_avx2, exact_avx2);
 compiled_for!(
     "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512dq,avx512vnni",
     prepare_avx512,
     float_avx512,
-    exact_avx512,
-    int8_avx512
+    exact_avx512
 );
