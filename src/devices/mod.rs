@@ -5,8 +5,11 @@
 
 pub mod buffer;
 pub mod cpu;
+pub mod discover;
 pub mod error;
 pub mod op;
+#[cfg(test)]
+pub(crate) mod op_cases;
 pub mod quant;
 pub mod rig;
 
