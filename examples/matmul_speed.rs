@@ -2,11 +2,11 @@
 //!
 //! `cargo run --release --example matmul_speed [n_in n_out [type ...]]`
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use layercake::devices::WeightSpec;
 use layercake::devices::cpu::matmul::{
-    ActivationFormat, Input, MatrixLayout, Output, RowPair, input_row_bytes, matmul, prepare_input,
+    ActivationFormat, GROUP_ROWS, Input, MatrixLayout, Output, RowPair, input_row_bytes, matmul, prepare_input,
 };
 use layercake::devices::cpu::simd::Simd;
 use layercake::devices::op::WeightRole;
@@ -37,25 +37,32 @@ impl Aligned {
     }
 }
 
-/// The shortest of several runs, in seconds.
-fn best_of(n: usize, mut run: impl FnMut()) -> f64 {
-    let once = |run: &mut dyn FnMut()| {
+/// The shortest run in seconds, of as many as fit in a second. Runs of about a millisecond find moments at which
+/// nothing else runs on a shared machine.
+fn shortest(mut run: impl FnMut(usize)) -> f64 {
+    let begin = Instant::now();
+    let mut best = f64::INFINITY;
+    let mut n = 0;
+    while n < 3 || begin.elapsed() < Duration::from_secs(1) {
         let start = Instant::now();
-        run();
-        start.elapsed().as_secs_f64()
-    };
-    (0..n).map(|_| once(&mut run)).fold(f64::INFINITY, f64::min)
+        run(n);
+        best = best.min(start.elapsed().as_secs_f64());
+        n += 1;
+    }
+    best
 }
 
 fn read_speed() -> f64 {
     let buffer = Aligned::new(1 << 30);
+    let part = 16 << 20;
+    let parts: Vec<_> = buffer.bytes().chunks_exact(part).collect();
     let mut sum = 0u64;
-    let seconds = best_of(3, || {
-        let (words, _) = buffer.bytes().as_chunks::<8>();
+    let seconds = shortest(|n| {
+        let (words, _) = parts[n % parts.len()].as_chunks::<8>();
         sum ^= words.iter().fold(0, |a: u64, w| a.wrapping_add(u64::from_ne_bytes(*w)));
     });
     std::hint::black_box(sum);
-    (1u64 << 30) as f64 / seconds / 1e9
+    part as f64 / seconds / 1e9
 }
 
 struct Bench {
@@ -77,8 +84,8 @@ impl Bench {
         Some(Bench { layout, packed, pack_bytes_per_s })
     }
 
-    /// Seconds to multiply `n_rows` with every expert.
-    fn time(&self, simd: Simd, wanted: ActivationFormat, n_rows: usize, n_times: usize) -> f64 {
+    /// GFLOP/s of `n_rows` with some groups at a time: of one expert after the other where `cold`, else the same ones.
+    fn speed(&self, simd: Simd, wanted: ActivationFormat, n_rows: usize, cold: bool) -> f64 {
         let MatrixLayout { n_in, n_out, n_expert, .. } = self.layout;
         let format = self.layout.input_format(wanted);
         let row_bytes = input_row_bytes(n_in, format);
@@ -91,13 +98,13 @@ impl Bench {
         let mut out = vec![0.0f32; n_rows * n_out];
         let output = Output { out: out.as_mut_ptr(), stride: n_out, bias: None, add: None };
         let input = Input { format, n_in, rows: prepared.bytes() };
-        best_of(n_times, || {
-            for expert in 0..n_expert {
-                let groups = 0..self.layout.n_groups();
-                // SAFETY: `out` has all rows, and only this thread writes it.
-                unsafe { matmul(simd, &self.layout, self.packed.bytes(), expert, &input, &rows, groups, &output) };
-            }
-        })
+        let n_groups = if cold { self.layout.n_groups() } else { self.layout.n_groups().min(32) };
+        let seconds = shortest(|n| {
+            let expert = if cold { n % n_expert } else { 0 };
+            // SAFETY: `out` has all rows, and only this thread writes it.
+            unsafe { matmul(simd, &self.layout, self.packed.bytes(), expert, &input, &rows, 0..n_groups, &output) };
+        });
+        (2 * n_in * n_groups * GROUP_ROWS * n_rows) as f64 / seconds / 1e9
     }
 }
 
@@ -113,23 +120,21 @@ fn main() {
         let bytes = dtype.bytes_of((n_in * n_out) as u64).unwrap_or(u64::MAX) as usize;
         let n_expert = COLD_BYTES.div_ceil(bytes);
         let Some(bench) = Bench::new(dtype, n_in, n_out, n_expert) else { continue };
-        let Some(warm) = Bench::new(dtype, n_in, n_out, 1) else { continue };
         for simd in Simd::available() {
-            let n_times = if simd == Simd::Portable { 1 } else { 5 };
-            let flop = (2 * n_in * n_out) as f64;
-            let cold = bench.time(simd, ActivationFormat::Int8, 1, n_times.min(2));
-            let many = warm.time(simd, ActivationFormat::Int8, 128, n_times);
-            let exact = warm.time(simd, ActivationFormat::F32, 1, n_times);
-            let exact_many = warm.time(simd, ActivationFormat::F32, 128, n_times.min(2));
+            let one = bench.speed(simd, ActivationFormat::Int8, 1, true);
+            let many = bench.speed(simd, ActivationFormat::Int8, 128, false);
+            let exact = bench.speed(simd, ActivationFormat::F32, 1, true);
+            let exact_many = bench.speed(simd, ActivationFormat::F32, 128, false);
+            let bytes_per_flop = (bench.layout.group_bytes() as f64) / (2 * n_in * GROUP_ROWS) as f64;
             println!(
                 "{:6} {:10} {:11.1} {:15.1} {:17.1} {:9.1} {:11.1} {:11.2}",
                 dtype.name(),
                 format!("{simd:?}"),
-                bench.layout.packed_bytes() as f64 / cold / 1e9,
-                flop * n_expert as f64 / cold / 1e9,
-                flop * 128.0 / many / 1e9,
-                flop / exact / 1e9,
-                flop * 128.0 / exact_many / 1e9,
+                one * bytes_per_flop,
+                one,
+                many,
+                exact,
+                exact_many,
                 bench.pack_bytes_per_s / 1e9,
             );
         }

@@ -59,10 +59,13 @@ pub trait Format {
         let mut codes = [[0; 256]; ROWS];
         rows.iter().zip(&mut codes).for_each(|(row, codes)| Self::codes(row, &mut codes[..Self::BLOCK_LEN]));
         for step in 0..Self::STEPS {
-            let interleaved: Codes = std::array::from_fn(|at| {
-                let (register, row, t) = (at / 64, at % 64 / 4, at % 4);
-                codes[row][STEP * step + 4 * register + t]
-            });
+            let mut interleaved: Codes = [0; 512];
+            for (r, codes) in codes.iter().enumerate() {
+                let (words, _) = codes[STEP * step..STEP * (step + 1)].as_chunks::<4>();
+                for (word, register) in words.iter().zip(interleaved.as_chunks_mut::<{ planes::REGISTER }>().0) {
+                    register[4 * r..4 * (r + 1)].copy_from_slice(word);
+                }
+            }
             match Self::BITS {
                 2 => planes::pack::<2>(&interleaved, rest),
                 3 => planes::pack::<3>(&interleaved, rest),
@@ -90,11 +93,18 @@ pub trait Format {
     }
 }
 
+// What kernels use is written with loops: closures given to `array::from_fn` are not compiled for the instruction set of
+// the kernel.
+
 /// 16 halves from `at`.
 #[inline(always)]
 fn halves(header: &[u8], at: usize) -> [f32; ROWS] {
-    let bytes = &header[at..at + 2 * ROWS];
-    std::array::from_fn(|r| f16::to_f32(u16::from_le_bytes([bytes[2 * r], bytes[2 * r + 1]])))
+    let (bytes, _) = header[at..at + 2 * ROWS].as_chunks::<2>();
+    let mut out = [0.0; ROWS];
+    for r in 0..ROWS {
+        out[r] = f16::to_f32(u16::from_le_bytes(bytes[r]));
+    }
+    out
 }
 
 /// Copies the half at `from` of each row's block to `to`.
@@ -122,15 +132,21 @@ fn pack_six_bits(rows: &[[u8; 16]; ROWS], out: &mut [u8]) {
 fn six_bits(packed: &[u8], j: usize) -> [[u8; ROWS]; 2] {
     let (low, high) = (&packed[16 * j..16 * j + 16], &packed[128 + 16 * (j / 2)..128 + 16 * (j / 2) + 16]);
     let shift = 4 * (j % 2);
-    [
-        std::array::from_fn(|r| low[r] & 0xf | (high[r] >> shift & 3) << 4),
-        std::array::from_fn(|r| low[r] >> 4 | (high[r] >> (shift + 2) & 3) << 4),
-    ]
+    let mut out = [[0; ROWS]; 2];
+    for r in 0..ROWS {
+        out[0][r] = low[r] & 0xf | (high[r] >> shift & 3) << 4;
+        out[1][r] = low[r] >> 4 | (high[r] >> (shift + 2) & 3) << 4;
+    }
+    out
 }
 
 #[inline(always)]
-fn times(d: [f32; ROWS], by: impl Fn(usize) -> f32) -> [f32; ROWS] {
-    std::array::from_fn(|r| d[r] * by(r))
+fn times(d: &[f32; ROWS], by: &[u8; ROWS], offset: i32) -> [f32; ROWS] {
+    let mut out = [0.0; ROWS];
+    for r in 0..ROWS {
+        out[r] = d[r] * (i32::from(by[r]) - offset) as f32;
+    }
+    out
 }
 
 const NONE: [[f32; ROWS]; 2] = [[0.0; ROWS]; 2];
@@ -165,7 +181,13 @@ macro_rules! simple_format {
             #[inline(always)]
             fn scales(header: &[u8], _: usize) -> Scales {
                 let scale = halves(header, 0);
-                let minimum = if $has_minimum { halves(header, 2 * ROWS).map(|m| -m) } else { [0.0; ROWS] };
+                let mut minimum = [0.0; ROWS];
+                if $has_minimum {
+                    let added = halves(header, 2 * ROWS);
+                    for r in 0..ROWS {
+                        minimum[r] = -added[r];
+                    }
+                }
                 Scales { scale: [scale; 2], minimum: [minimum; 2] }
             }
         }
@@ -213,8 +235,8 @@ macro_rules! k_format {
             #[inline(always)]
             fn scales(header: &[u8], step: usize) -> Scales {
                 let [scale, minimum] = six_bits(&header[4 * ROWS..], step);
-                let scale = times(halves(header, 0), |r| f32::from(scale[r]));
-                let minimum = times(halves(header, 2 * ROWS), |r| f32::from(minimum[r]));
+                let scale = times(&halves(header, 0), &scale, 0);
+                let minimum = times(&halves(header, 2 * ROWS), &minimum, 0);
                 Scales { scale: [scale; 2], minimum: [minimum; 2] }
             }
         }
@@ -252,8 +274,13 @@ impl Format for Q6K {
     #[inline(always)]
     fn scales(header: &[u8], step: usize) -> Scales {
         let d = halves(header, 0);
-        let scales = &header[2 * ROWS + 32 * step..2 * ROWS + 32 * step + 32];
-        let scale = [0, 16].map(|half| times(d, |r| f32::from(scales[half + r] as i8)));
+        let mut scale = NONE;
+        let (bytes, _) = header[2 * ROWS + 32 * step..].as_chunks::<ROWS>();
+        for (scale, bytes) in scale.iter_mut().zip(bytes) {
+            for r in 0..ROWS {
+                scale[r] = d[r] * f32::from(bytes[r] as i8);
+            }
+        }
         Scales { scale, minimum: NONE }
     }
 }
@@ -284,8 +311,8 @@ impl Format for Q3K {
     #[inline(always)]
     fn scales(header: &[u8], step: usize) -> Scales {
         let d = halves(header, 0);
-        let scale = six_bits(&header[2 * ROWS..], step)
-            .map(|half| times(d, |r| (i32::from(half[r]) - q3_k::SCALE_OFFSET) as f32));
+        let [first, last] = six_bits(&header[2 * ROWS..], step);
+        let scale = [times(&d, &first, q3_k::SCALE_OFFSET), times(&d, &last, q3_k::SCALE_OFFSET)];
         Scales { scale, minimum: NONE }
     }
 }
@@ -320,9 +347,14 @@ impl Format for Q2K {
     #[inline(always)]
     fn scales(header: &[u8], step: usize) -> Scales {
         let (d, dmin) = (halves(header, 0), halves(header, 2 * ROWS));
-        let packed = &header[4 * ROWS + 32 * step..4 * ROWS + 32 * step + 32];
-        let scale = [0, 16].map(|half| times(d, |r| f32::from(packed[half + r] & 0xf)));
-        let minimum = [0, 16].map(|half| times(dmin, |r| f32::from(packed[half + r] >> 4)));
+        let (mut scale, mut minimum) = (NONE, NONE);
+        let (bytes, _) = header[4 * ROWS + 32 * step..].as_chunks::<ROWS>();
+        for half in 0..2 {
+            for r in 0..ROWS {
+                scale[half][r] = d[r] * f32::from(bytes[half][r] & 0xf);
+                minimum[half][r] = dmin[r] * f32::from(bytes[half][r] >> 4);
+            }
+        }
         Scales { scale, minimum }
     }
 }

@@ -9,8 +9,6 @@ mod input;
 mod planes;
 mod portable;
 #[cfg(target_arch = "x86_64")]
-mod x86;
-#[cfg(target_arch = "x86_64")]
 mod x86_avx2;
 #[cfg(target_arch = "x86_64")]
 mod x86_avx512;
@@ -187,7 +185,7 @@ struct F16Value;
 struct Bf16Value;
 
 impl Float for F32Value {
-    const BYTES: usize = 4;
+    const KIND: DType = DType::F32;
     #[inline(always)]
     fn decode(bytes: &[u8]) -> f32 {
         f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
@@ -195,7 +193,7 @@ impl Float for F32Value {
 }
 
 impl Float for F16Value {
-    const BYTES: usize = 2;
+    const KIND: DType = DType::F16;
     #[inline(always)]
     fn decode(bytes: &[u8]) -> f32 {
         f16::to_f32(u16::from_le_bytes([bytes[0], bytes[1]]))
@@ -203,7 +201,7 @@ impl Float for F16Value {
 }
 
 impl Float for Bf16Value {
-    const BYTES: usize = 2;
+    const KIND: DType = DType::BF16;
     #[inline(always)]
     fn decode(bytes: &[u8]) -> f32 {
         bf16::to_f32(u16::from_le_bytes([bytes[0], bytes[1]]))
@@ -215,10 +213,10 @@ pub fn prepare_input(simd: Simd, format: ActivationFormat, x: &[f32], out: &mut 
     match simd {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: only machines that have the instruction set are given it.
-        Simd::Avx512Vnni => unsafe { x86::prepare_avx512(format, x, out) },
+        Simd::Avx512Vnni => unsafe { x86_avx512::prepare(format, x, out) },
         #[cfg(target_arch = "x86_64")]
         // SAFETY: as above.
-        Simd::Avx2 => unsafe { x86::prepare_avx2(format, x, out) },
+        Simd::Avx2 => unsafe { x86_avx2::prepare(format, x, out) },
         _ => input::prepare(format, x, out),
     }
 }
@@ -256,18 +254,18 @@ fn kernel(simd: Simd, dtype: DType, format: ActivationFormat) -> Kernel {
     with_kind!(dtype,
         float F => match simd {
             #[cfg(target_arch = "x86_64")]
-            Simd::Avx512Vnni => x86::float_avx512::<F>,
+            Simd::Avx512Vnni => x86_avx512::float::<F>,
             #[cfg(target_arch = "x86_64")]
-            Simd::Avx2 => x86::float_avx2::<F>,
+            Simd::Avx2 => x86_avx2::float::<F>,
             _ => portable::float::<F, { cfg!(not(target_arch = "x86_64")) }>,
         },
         quantised F => match (simd, format) {
             #[cfg(target_arch = "x86_64")]
-            (Simd::Avx512Vnni, ActivationFormat::F32) => x86::exact_avx512::<F>,
+            (Simd::Avx512Vnni, ActivationFormat::F32) => x86_avx512::exact::<F>,
             #[cfg(target_arch = "x86_64")]
             (Simd::Avx512Vnni, ActivationFormat::Int8) => x86_avx512::int8::<F>,
             #[cfg(target_arch = "x86_64")]
-            (Simd::Avx2, ActivationFormat::F32) => x86::exact_avx2::<F>,
+            (Simd::Avx2, ActivationFormat::F32) => x86_avx2::exact::<F>,
             #[cfg(target_arch = "x86_64")]
             (Simd::Avx2, ActivationFormat::Int8) => x86_avx2::int8::<F>,
             (_, ActivationFormat::F32) => portable::exact::<F, { cfg!(not(target_arch = "x86_64")) }>,

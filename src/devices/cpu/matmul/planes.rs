@@ -41,17 +41,15 @@ const fn place(bits: usize, i: usize) -> (usize, usize) {
 /// Packs codes of `BITS` bits into [`packed_bytes`].
 pub fn pack<const BITS: usize>(codes: &Codes, packed: &mut [u8]) {
     let (low, high) = split(BITS);
-    packed[..packed_bytes(BITS)].fill(0);
-    for i in 0..8 {
-        for b in 0..REGISTER {
-            let code = codes[i * REGISTER + b];
-            let (register, shift) = place(low, i);
-            let kept = if low == 8 { code } else { code & ((1 << low) - 1) };
-            packed[register * REGISTER + b] |= kept << shift;
-            if high > 0 {
-                let (register, shift) = place(high, i);
-                packed[(low + register) * REGISTER + b] |= code >> low << shift;
-            }
+    let (packed, _) = packed[..packed_bytes(BITS)].as_chunks_mut::<REGISTER>();
+    packed.as_flattened_mut().fill(0);
+    let kept = if low == 8 { 0xff } else { (1 << low) - 1 };
+    for (i, codes) in codes.as_chunks::<REGISTER>().0.iter().enumerate() {
+        let (register, shift) = place(low, i);
+        packed[register].iter_mut().zip(codes).for_each(|(p, code)| *p |= (code & kept) << shift);
+        if high > 0 {
+            let (register, shift) = place(high, i);
+            packed[low + register].iter_mut().zip(codes).for_each(|(p, code)| *p |= code >> low << shift);
         }
     }
 }

@@ -6,6 +6,7 @@
 
 use super::format::{Format, ROWS, STEP, Scales};
 use super::input::Record;
+use crate::devices::quant::DType;
 
 /// `a * b + acc`, with one rounding where `FMA` (slow on machines that lack the instruction).
 #[inline(always)]
@@ -46,11 +47,10 @@ fn int8_step<F: Format>(codes: &[u8; 512], scales: &Scales, x: &Record, acc: &mu
         let mut sums = [F::OFFSET * negative_sum; ROWS];
         for register in part * registers..(part + 1) * registers {
             let (words, _) = codes[64 * register..64 * (register + 1)].as_chunks::<4>();
-            let x: [i32; 4] = std::array::from_fn(|t| i32::from(x.codes[4 * register + t]));
-            for (sum, word) in sums.iter_mut().zip(words) {
-                let word = u32::from_le_bytes(*word);
-                for (t, x) in x.iter().enumerate() {
-                    *sum += (word >> (8 * t) & 0xff) as i32 * x;
+            for t in 0..4 {
+                let x = i32::from(x.codes[4 * register + t]);
+                for r in 0..ROWS {
+                    sums[r] += (u32::from_le_bytes(words[r]) >> (8 * t) & 0xff) as i32 * x;
                 }
             }
         }
@@ -109,7 +109,8 @@ pub unsafe fn exact<F: Format, const FMA: bool>(
 
 /// A type of plain numbers. Packed: `[16, n_in]`, the rows' values beside each other.
 pub trait Float {
-    const BYTES: usize;
+    const KIND: DType;
+    const BYTES: usize = Self::KIND.block_bytes();
     fn decode(bytes: &[u8]) -> f32;
 }
 
@@ -166,10 +167,10 @@ unsafe fn multiply<const R: usize, const FMA: bool>(
 ) {
     let mut sums = *acc;
     // SAFETY: the caller's promise; prepared rows are aligned.
-    let x = rows.map(|row| unsafe { std::slice::from_raw_parts(row.cast::<f32>().add(from), weights.len()) });
     for (k, weights) in weights.iter().enumerate() {
         for r in 0..R {
-            let x = x[r][k];
+            // SAFETY: the caller's promise.
+            let x = unsafe { *rows[r].cast::<f32>().add(from + k) };
             for lane in 0..ROWS {
                 sums[r][lane] = multiply_add::<FMA>(weights[lane], x, sums[r][lane]);
             }

@@ -1,13 +1,38 @@
-//! Int8 products with AVX2.
+//! Kernels for AVX2: the portable ones compiled for it, and int8 products.
 //!
-//! The same sums as [`super::portable::int8`] in the same order, so the same bits. Products of bytes are added in pairs
+//! The latter are the same sums as [`super::portable::int8`] in the same order, so the same bits. Products of bytes are added in pairs
 //! to 16 bits, which must not overflow: codes of activations are at most 127, so 16 bits hold 8 pairs of 4-bit codes, 4 of
 //! 5 bits, 2 of 6 bits, and none of 8 bits, which are therefore split.
 
 use std::arch::x86_64::*;
 
+use super::ActivationFormat;
 use super::format::{Format, ROWS};
-use super::input::Record;
+use super::input::{self, Record};
+use super::portable::{self, Float};
+
+/// # Safety
+/// The machine has these features.
+#[target_feature(enable = "avx2,fma,f16c")]
+pub unsafe fn prepare(format: ActivationFormat, x: &[f32], out: &mut [u8]) {
+    input::prepare(format, x, out);
+}
+
+/// # Safety
+/// See [`portable::float`]; the machine has these features.
+#[target_feature(enable = "avx2,fma,f16c")]
+pub unsafe fn float<F: Float>(packed: &[u8], n_in: usize, rows: &[*const u8], acc: &mut [[f32; ROWS]]) {
+    // SAFETY: the caller's promise.
+    unsafe { portable::float::<F, true>(packed, n_in, rows, acc) }
+}
+
+/// # Safety
+/// See [`portable::exact`]; the machine has these features.
+#[target_feature(enable = "avx2,fma,f16c")]
+pub unsafe fn exact<F: Format>(packed: &[u8], n_blocks: usize, rows: &[*const u8], acc: &mut [[f32; ROWS]]) {
+    // SAFETY: the caller's promise.
+    unsafe { portable::exact::<F, true>(packed, n_blocks, rows, acc) }
+}
 
 /// Sums of 16 outputs of each row; see [`super::portable::int8`].
 ///

@@ -1,15 +1,25 @@
-//! Int8 products with AVX-512 VNNI: one instruction for 16 rows x 4 values.
+//! Products with AVX-512: in int8 one VNNI instruction for 16 rows x 4 values.
 //!
-//! The same operations in the same order as [`super::portable::int8`], so the same bits.
+//! The same operations in the same order as in [`super::portable`], so the same bits.
 //!
 //! Helpers are `inline(always)` without `target_feature` (the two do not go together): they may only be used in functions
 //! that enable the features, where they and the intrinsics are inlined.
 
 use std::arch::x86_64::*;
 
-use super::format::{Format, ROWS};
-use super::input::Record;
+use super::ActivationFormat;
+use super::format::{Format, ROWS, STEP};
+use super::input::{self, Record};
 use super::planes::{REGISTER, split};
+use super::portable::Float;
+use crate::devices::quant::DType;
+
+/// # Safety
+/// The machine has these features.
+#[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512dq,avx512vnni")]
+pub unsafe fn prepare(format: ActivationFormat, x: &[f32], out: &mut [u8]) {
+    input::prepare(format, x, out);
+}
 
 /// Sums of 16 outputs of each row; see [`super::portable::int8`].
 ///
@@ -56,35 +66,190 @@ unsafe fn tile<F: Format, const R: usize>(
             for step in 0..F::STEPS {
                 let codes = expand::<F>(header.add(F::HEADER_BYTES + step * F::CODES_BYTES));
                 let (scales, minima) = d.of_step::<F>(header, step);
+                if R == TOGETHER * 2 {
+                    // The row pointers of half a tile fit in registers.
+                    for half in 0..2 {
+                        let from = half * TOGETHER;
+                        let rows: &[*const u8; TOGETHER] = &*rows.as_ptr().add(from).cast();
+                        let sums: &mut [__m512; TOGETHER] = &mut *sums.as_mut_ptr().add(from).cast();
+                        add_step::<F, TOGETHER>(&codes, scales, minima, rows, offset, sums);
+                    }
+                } else {
+                    add_step::<F, R>(&codes, scales, minima, &rows, offset, &mut sums);
+                }
+                offset += size_of::<Record>();
+            }
+        }
+        for r in 0..R {
+            _mm512_storeu_ps(acc[r].as_mut_ptr(), sums[r]);
+        }
+    }
+    R
+}
+
+/// Rows whose dot products are computed at the same time: each waits for its last instruction, not for the others'.
+const TOGETHER: usize = 8;
+
+/// Adds the products of 32 values of each row, whose records are `offset` bytes from the rows' starts.
+#[inline(always)]
+unsafe fn add_step<F: Format, const R: usize>(
+    codes: &[__m512i; 8],
+    scales: [__m512; 2],
+    minima: [__m512; 2],
+    rows: &[*const u8; R],
+    offset: usize,
+    sums: &mut [__m512; R],
+) {
+    // SAFETY: see the module; the records are there, as `int8`'s caller promises.
+    unsafe {
+        let n_parts = if F::HALVES { 2 } else { 1 };
+        let registers = 8 / n_parts;
+        for part in 0..n_parts {
+            let mut dots = [_mm512_setzero_si512(); R];
+            if F::OFFSET != 0 {
                 for r in 0..R {
                     let x = rows[r].add(offset).cast::<Record>();
-                    let n_parts = if F::HALVES { 2 } else { 1 };
-                    for part in 0..n_parts {
-                        let (negative_sum, scaled_sum) = match F::HALVES {
-                            true => ((*x).negative_half_sums[part], (*x).scaled_half_sums[part]),
-                            false => ((*x).negative_sum, (*x).scaled_sum),
-                        };
-                        let mut dot = match F::OFFSET {
-                            0 => _mm512_setzero_si512(),
-                            // Offsets are powers of two; a shift of the broadcast costs less than a product.
-                            n => _mm512_sll_epi32(
-                                _mm512_set1_epi32(negative_sum),
-                                _mm_cvtsi32_si128(n.trailing_zeros() as i32),
-                            ),
-                        };
-                        let words = (*x).codes.as_ptr().cast::<i32>();
-                        let registers = 8 / n_parts;
-                        for i in part * registers..(part + 1) * registers {
-                            dot = _mm512_dpbusd_epi32(dot, codes[i], _mm512_set1_epi32(*words.add(i)));
-                        }
-                        let scale = _mm512_mul_ps(scales[part], _mm512_set1_ps((*x).scale));
-                        sums[r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot), scale, sums[r]);
+                    let sum = if F::HALVES { (*x).negative_half_sums[part] } else { (*x).negative_sum };
+                    // Offsets are powers of two; a shift of the broadcast costs less than a product.
+                    let shift = _mm_cvtsi32_si128(F::OFFSET.trailing_zeros() as i32);
+                    dots[r] = _mm512_sll_epi32(_mm512_set1_epi32(sum), shift);
+                }
+            }
+            for i in part * registers..(part + 1) * registers {
+                for r in 0..R {
+                    let words = rows[r].add(offset).cast::<i32>();
+                    dots[r] = _mm512_dpbusd_epi32(dots[r], codes[i], _mm512_set1_epi32(*words.add(i)));
+                }
+            }
+            for r in 0..R {
+                let x = rows[r].add(offset).cast::<Record>();
+                let scale = _mm512_mul_ps(scales[part], _mm512_set1_ps((*x).scale));
+                sums[r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dots[r]), scale, sums[r]);
+                if F::HAS_MINIMUM {
+                    let sum = if F::HALVES { (*x).scaled_half_sums[part] } else { (*x).scaled_sum };
+                    sums[r] = _mm512_fnmadd_ps(minima[part], _mm512_set1_ps(sum), sums[r]);
+                }
+            }
+        }
+    }
+}
+
+/// Sums with exact weights; see [`super::portable::exact`].
+///
+/// # Safety
+/// As there; and the machine has these features.
+#[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512dq,avx512vnni")]
+pub unsafe fn exact<F: Format>(packed: &[u8], n_blocks: usize, rows: &[*const u8], acc: &mut [[f32; ROWS]]) {
+    assert!(packed.len() >= n_blocks * F::PACKED_BYTES && acc.len() >= rows.len());
+    let mut from = 0;
+    // SAFETY: `packed` has the blocks, as checked; the rest is the caller's promise.
+    unsafe {
+        while from < rows.len() {
+            let (rows, acc) = (&rows[from..], &mut acc[from..]);
+            from += match rows.len() {
+                8.. => exact_tile::<F, 8>(packed, n_blocks, rows, acc),
+                4.. => exact_tile::<F, 4>(packed, n_blocks, rows, acc),
+                _ => exact_tile::<F, 1>(packed, n_blocks, rows, acc),
+            };
+        }
+    }
+}
+
+/// The first `R` rows; returns `R`.
+///
+/// # Safety
+/// As [`exact`]; there are `R` rows and sums.
+#[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512dq,avx512vnni")]
+unsafe fn exact_tile<F: Format, const R: usize>(
+    packed: &[u8],
+    n_blocks: usize,
+    rows: &[*const u8],
+    acc: &mut [[f32; ROWS]],
+) -> usize {
+    // SAFETY: as in `tile`.
+    unsafe {
+        let mut x: [*const f32; R] = std::array::from_fn(|r| rows[r].cast());
+        let mut sums: [__m512; R] = std::array::from_fn(|r| _mm512_loadu_ps(acc[r].as_ptr()));
+        for block in 0..n_blocks {
+            let header = packed.as_ptr().add(block * F::PACKED_BYTES);
+            let d = BlockScales::load::<F>(header);
+            for step in 0..F::STEPS {
+                let codes = expand::<F>(header.add(F::HEADER_BYTES + step * F::CODES_BYTES));
+                let (scales, minima) = d.of_step::<F>(header, step);
+                for i in 0..8 {
+                    for t in 0..4 {
+                        let code = _mm512_srl_epi32(codes[i], _mm_cvtsi32_si128(8 * t));
+                        let code = _mm512_and_si512(code, _mm512_set1_epi32(0xff));
+                        let code = _mm512_sub_epi32(code, _mm512_set1_epi32(F::OFFSET));
+                        let mut weight = _mm512_mul_ps(scales[i / 4], _mm512_cvtepi32_ps(code));
                         if F::HAS_MINIMUM {
-                            sums[r] = _mm512_fnmadd_ps(minima[part], _mm512_set1_ps(scaled_sum), sums[r]);
+                            weight = _mm512_sub_ps(weight, minima[i / 4]);
+                        }
+                        for r in 0..R {
+                            let x = _mm512_set1_ps(*x[r].add(4 * i + t as usize));
+                            sums[r] = _mm512_fmadd_ps(weight, x, sums[r]);
                         }
                     }
                 }
-                offset += size_of::<Record>();
+                x = x.map(|x| x.add(STEP));
+            }
+        }
+        for r in 0..R {
+            _mm512_storeu_ps(acc[r].as_mut_ptr(), sums[r]);
+        }
+    }
+    R
+}
+
+/// Sums of plain numbers; see [`super::portable::float`].
+///
+/// # Safety
+/// As there; and the machine has these features.
+#[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512dq,avx512vnni")]
+pub unsafe fn float<F: Float>(packed: &[u8], n_in: usize, rows: &[*const u8], acc: &mut [[f32; ROWS]]) {
+    assert!(packed.len() >= n_in * ROWS * F::BYTES && acc.len() >= rows.len());
+    let mut from = 0;
+    // SAFETY: `packed` has the values, as checked; the rest is the caller's promise.
+    unsafe {
+        while from < rows.len() {
+            let (rows, acc) = (&rows[from..], &mut acc[from..]);
+            from += match rows.len() {
+                16.. => float_tile::<F, 16>(packed, n_in, rows, acc),
+                8.. => float_tile::<F, 8>(packed, n_in, rows, acc),
+                4.. => float_tile::<F, 4>(packed, n_in, rows, acc),
+                _ => float_tile::<F, 1>(packed, n_in, rows, acc),
+            };
+        }
+    }
+}
+
+/// The first `R` rows; returns `R`.
+///
+/// # Safety
+/// As [`float`]; there are `R` rows and sums.
+#[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512dq,avx512vnni")]
+unsafe fn float_tile<F: Float, const R: usize>(
+    packed: &[u8],
+    n_in: usize,
+    rows: &[*const u8],
+    acc: &mut [[f32; ROWS]],
+) -> usize {
+    // SAFETY: the callers of this function keep to its promises; all offsets lie in `packed` or in a row.
+    unsafe {
+        let rows: [*const f32; R] = std::array::from_fn(|r| rows[r].cast());
+        let mut sums: [__m512; R] = std::array::from_fn(|r| _mm512_loadu_ps(acc[r].as_ptr()));
+        for k in 0..n_in {
+            let at = packed.as_ptr().add(k * ROWS * F::BYTES);
+            let weight = match F::KIND {
+                DType::F16 => _mm512_cvtph_ps(_mm256_loadu_si256(at.cast())),
+                DType::BF16 => {
+                    let bits = _mm512_cvtepu16_epi32(_mm256_loadu_si256(at.cast()));
+                    _mm512_castsi512_ps(_mm512_slli_epi32::<16>(bits))
+                }
+                _ => _mm512_loadu_ps(at.cast()),
+            };
+            for r in 0..R {
+                sums[r] = _mm512_fmadd_ps(weight, _mm512_set1_ps(*rows[r].add(k)), sums[r]);
             }
         }
         for r in 0..R {
