@@ -62,21 +62,32 @@ pub(super) fn prepare(format: ActivationFormat, x: &[f32], out: &mut [u8]) {
 #[inline(always)]
 fn quantise(x: &[f32; STEP]) -> Record {
     // As integers, magnitudes compare as they do as floats, and a NaN wins: it must reach the output.
-    let amax = f32::from_bits(x.iter().fold(0, |max: u32, x| max.max(x.to_bits() & 0x7fff_ffff)));
+    let mut amax = 0;
+    for x in x {
+        amax = amax.max(x.to_bits() & 0x7fff_ffff);
+    }
+    let amax = f32::from_bits(amax);
     // Below this, 1 / scale would overflow.
     const TINY: f32 = 1e-30;
     let (scale, inverse) = if amax < TINY { (0.0, 0.0) } else { (amax / 127.0, 127.0 / amax) };
-    let codes = x.map(|x| (x * inverse).round_ties_even() as i8);
-    let sum = |half: &[i8]| half.iter().map(|q| i32::from(*q)).sum::<i32>();
-    let halves = [sum(&codes[..STEP / 2]), sum(&codes[STEP / 2..])];
+    // Adding 1.5 * 2^23 rounds to the nearest integer (ties to even) and leaves it in the lowest bits.
+    const ROUND: f32 = 12_582_912.0;
+    let (mut codes, mut halves) = ([0; STEP], [0; 2]);
+    for i in 0..STEP {
+        codes[i] = (x[i] * inverse + ROUND).to_bits() as i8;
+    }
+    for i in 0..STEP / 2 {
+        halves[0] += i32::from(codes[i]);
+        halves[1] += i32::from(codes[STEP / 2 + i]);
+    }
     let total = halves[0] + halves[1];
     Record {
         codes,
         scale,
         scaled_sum: scale * total as f32,
-        scaled_half_sums: halves.map(|s| scale * s as f32),
+        scaled_half_sums: [scale * halves[0] as f32, scale * halves[1] as f32],
         negative_sum: -total,
-        negative_half_sums: halves.map(|s| -s),
+        negative_half_sums: [-halves[0], -halves[1]],
         _unused: 0,
     }
 }

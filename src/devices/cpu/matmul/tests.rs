@@ -369,6 +369,30 @@ fn an_encoded_row_multiplies_as_its_source() {
 }
 
 #[test]
+fn inputs_are_rounded_to_the_nearest_code() {
+    let mut noise = Noise(19);
+    let mut x: Vec<f32> = noise.values(70).iter().map(|x| x * 50.0).collect();
+    // The largest is a code, so that others are exactly between two.
+    (x[3], x[4], x[5], x[6]) = (127.0, 0.5, -1.5, -127.0);
+    for simd in Simd::available() {
+        let mut row = Aligned::new(input_row_bytes(x.len(), ActivationFormat::Int8));
+        assert_eq!(row.bytes().len(), 3 * 64);
+        prepare_input(simd, ActivationFormat::Int8, &x, row.bytes_mut());
+        for (x, record) in x.chunks(32).zip(row.bytes().chunks_exact(64)) {
+            let float = |at: usize| f32::from_le_bytes(record[at..at + 4].try_into().unwrap());
+            let codes: Vec<i32> = record[..32].iter().map(|c| i32::from(*c as i8)).collect();
+            let amax = x.iter().fold(0.0f32, |a, x| a.max(x.abs()));
+            assert_eq!(float(32), amax / 127.0);
+            for (x, code) in x.iter().zip(&codes) {
+                assert_eq!((x * (127.0 / amax)).round_ties_even() as i32, *code, "{simd:?} {x}");
+            }
+            assert!(codes[x.len()..].iter().all(|c| *c == 0));
+            assert_eq!(float(36), float(32) * codes.iter().sum::<i32>() as f32);
+        }
+    }
+}
+
+#[test]
 fn what_cannot_be_multiplied_has_no_layout() {
     let of = |dtype, shape: &[u64]| {
         MatrixLayout::of(&WeightSpec { name: "w".into(), dtype, shape: shape.to_vec(), role: WeightRole::Matrix })

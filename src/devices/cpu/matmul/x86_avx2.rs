@@ -4,6 +4,9 @@
 //! to 16 bits, which must not overflow: codes of activations are at most 127, so 16 bits hold 8 pairs of 4-bit codes, 4 of
 //! 5 bits, 2 of 6 bits, and none of 8 bits, which are therefore split.
 
+// Registers, rows and halves are numbered: an index says which one is meant.
+#![allow(clippy::needless_range_loop)]
+
 use std::arch::x86_64::*;
 
 use super::ActivationFormat;

@@ -1,9 +1,13 @@
 //! Products with AVX-512: in int8 one VNNI instruction for 16 rows x 4 values.
 //!
-//! The same operations in the same order as in [`super::portable`], so the same bits.
+//! The same operations in the same order as in [`super::portable`]. In int8 that gives the same bits; with F32 activations the
+//! portable code may round products before it adds them.
 //!
 //! Helpers are `inline(always)` without `target_feature` (the two do not go together): they may only be used in functions
 //! that enable the features, where they and the intrinsics are inlined.
+
+// Registers, rows and halves are numbered: an index says which one is meant.
+#![allow(clippy::needless_range_loop)]
 
 use std::arch::x86_64::*;
 
@@ -64,7 +68,11 @@ unsafe fn tile<F: Format, const R: usize>(
             let header = packed.as_ptr().add(block * F::PACKED_BYTES);
             let d = BlockScales::load::<F>(header);
             for step in 0..F::STEPS {
-                let codes = expand::<F>(header.add(F::HEADER_BYTES + step * F::CODES_BYTES));
+                let at = header.add(F::HEADER_BYTES + step * F::CODES_BYTES);
+                if R <= 2 {
+                    prefetch(at.wrapping_add(PREFETCH_BYTES), F::PACKED_BYTES / F::STEPS);
+                }
+                let codes = expand::<F>(at);
                 let (scales, minima) = d.of_step::<F>(header, step);
                 if R == TOGETHER * 2 {
                     // The row pointers of half a tile fit in registers.
@@ -85,6 +93,18 @@ unsafe fn tile<F: Format, const R: usize>(
         }
     }
     R
+}
+
+/// How far ahead weights are fetched when they come from memory: with few rows, each is used only once or twice.
+const PREFETCH_BYTES: usize = 2048;
+
+/// Fetches cache lines that need not exist.
+#[inline(always)]
+unsafe fn prefetch(at: *const u8, n_bytes: usize) {
+    for line in 0..n_bytes.div_ceil(64) {
+        // SAFETY: a prefetch touches no memory as far as the program can tell.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.wrapping_add(64 * line).cast()) };
+    }
 }
 
 /// Rows whose dot products are computed at the same time: each waits for its last instruction, not for the others'.
@@ -240,6 +260,9 @@ unsafe fn float_tile<F: Float, const R: usize>(
         let mut sums: [__m512; R] = std::array::from_fn(|r| _mm512_loadu_ps(acc[r].as_ptr()));
         for k in 0..n_in {
             let at = packed.as_ptr().add(k * ROWS * F::BYTES);
+            if R == 1 {
+                prefetch(at.wrapping_add(PREFETCH_BYTES), ROWS * F::BYTES);
+            }
             let weight = match F::KIND {
                 DType::F16 => _mm512_cvtph_ps(_mm256_loadu_si256(at.cast())),
                 DType::BF16 => {
