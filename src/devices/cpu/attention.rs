@@ -365,7 +365,11 @@ unsafe fn attend_body<V: Vector>(
                 let o = into.o.add(i * dim_v);
                 softmax::<V>(memory.scores.add(i * BLOCK), n, &mut *into.max.add(i), &mut *into.sum.add(i), o, dim_v);
             }
-            op.v.read::<V>(tile.kv_head, start, n_keys, memory.v);
+            for key in (0..n_keys).step_by(8) {
+                let v = memory.v.add(key * dim_v);
+                op.v.read::<V>(tile.kv_head, start + key, 8.min(n_keys - key), v);
+                op.k.prefetch(tile.kv_head, start + BLOCK + key, 8);
+            }
             // Rows that see the block in part one by one: what they do not see must not reach them, not even as 0.
             let mut i = first;
             while i < n_vectors {
@@ -386,6 +390,8 @@ unsafe fn load_keys<V: Vector>(op: &Attention, kv_head: usize, start: usize, n_k
     unsafe {
         for key in (0..n_keys).step_by(8) {
             op.k.read::<V>(kv_head, start + key, 8.min(n_keys - key), memory.k_rows);
+            // Conversions come in bursts that leave the hardware's own prefetching behind.
+            op.v.prefetch(kv_head, start + key, 8);
             for d in (0..op.k.head_dim).step_by(8) {
                 V::transpose8(memory.k_rows.add(d), dim_k, memory.k.add(d * BLOCK + key), BLOCK);
             }

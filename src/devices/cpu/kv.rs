@@ -80,6 +80,15 @@ impl Heads {
         }
     }
 
+    /// Asks for rows that will be read soon. They need not exist.
+    #[inline(always)]
+    pub fn prefetch(&self, head: usize, from: usize, n: usize) {
+        let start = self.start.wrapping_add((head * self.n_ctx + from) * self.row_bytes);
+        for offset in (0..n * self.row_bytes).step_by(CACHE_LINE_BYTES) {
+            prefetch(start.wrapping_add(offset));
+        }
+    }
+
     /// Rows of positions `from..from + n` of one head as F32, `[padded(head_dim), n]`. What pads a row is left alone
     /// or finite.
     ///
@@ -100,6 +109,19 @@ impl Heads {
             }
         }
     }
+}
+
+const CACHE_LINE_BYTES: usize = 64;
+
+#[inline(always)]
+fn prefetch(at: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a hint, which reads nothing and cannot fault.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(at.cast())
+    };
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = at;
 }
 
 #[inline(always)]
