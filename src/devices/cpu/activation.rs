@@ -82,22 +82,28 @@ unsafe fn silu_gate_body<V: Vector>(gate: &[f32], up: &mut [f32]) {
 }
 
 /// # Safety
+/// As [`Vector`].
+#[inline(always)]
+unsafe fn silu<V: Vector>(x: V) -> V {
+    // SAFETY: the caller has the instructions.
+    unsafe { x.div(V::splat(1.0).add(exp(V::splat(0.0).sub(x)))) }
+}
+
+/// # Safety
 /// All three are good for `n` elements; `out` may be one of the others.
 #[inline(always)]
 unsafe fn silu_product<V: Vector>(gate: *const f32, up: *const f32, out: *mut f32, n: usize) {
     // SAFETY: vectors stay below `n`; the tail goes through padded copies.
     unsafe {
-        let one = V::splat(1.0);
-        let product = |g: V, u: V| g.div(one.add(exp(V::splat(0.0).sub(g)))).mul(u);
         let whole = n - n % V::LANES;
         for i in (0..whole).step_by(V::LANES) {
-            product(V::load(gate.add(i)), V::load(up.add(i))).store(out.add(i));
+            silu(V::load(gate.add(i))).mul(V::load(up.add(i))).store(out.add(i));
         }
         if whole < n {
             let (mut g, mut u) = ([0.0f32; 16], [0.0f32; 16]);
             std::ptr::copy_nonoverlapping(gate.add(whole), g.as_mut_ptr(), n - whole);
             std::ptr::copy_nonoverlapping(up.add(whole), u.as_mut_ptr(), n - whole);
-            product(V::load(g.as_ptr()), V::load(u.as_ptr())).store(g.as_mut_ptr());
+            silu(V::load(g.as_ptr())).mul(V::load(u.as_ptr())).store(g.as_mut_ptr());
             std::ptr::copy_nonoverlapping(g.as_ptr(), out.add(whole), n - whole);
         }
     }

@@ -195,7 +195,7 @@ impl CpuDevice {
                     Op::KvAppend { k, .. } => Some(slot_width(program, *k)? / dims.0.max(1)),
                     _ => None,
                 });
-                let n_kv_head = n_kv_head.filter(|&n| n > 0 && n_head % n == 0).unwrap_or(n_head);
+                let n_kv_head = n_kv_head.filter(|&n| n > 0 && n_head.is_multiple_of(n)).unwrap_or(n_head);
                 attention::needs(dims, (n_head, n_kv_head), n_rows, self.facts.n_threads)
             }
             Op::Embed { .. }

@@ -6,7 +6,7 @@ use super::plan::{Context, Kernel, Needs, Plan, Scope};
 use super::pool::Worker;
 use super::product::{self, InputFormats, Prepare, piece_groups};
 use super::simd::Simd;
-use super::vector::{Vector, exp, map_slice, multiversion};
+use super::vector::{ExpAbove, Sigmoid, Vector, map_slice, multiversion};
 use crate::devices::op::{Gating, Projection};
 use crate::devices::{DeviceError, Op, Slot};
 
@@ -117,7 +117,7 @@ multiversion! {
 unsafe fn softmax_body<V: Vector>(x: &mut [f32]) {
     let max = x.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     // SAFETY: the caller has the instructions.
-    unsafe { map_slice::<V>(x, |v| exp(v.sub(V::splat(max)))) }
+    unsafe { map_slice::<V>(x, ExpAbove(max)) }
     let sum: f32 = x.iter().sum();
     x.iter_mut().for_each(|x| *x /= sum);
 }
@@ -125,10 +125,7 @@ unsafe fn softmax_body<V: Vector>(x: &mut [f32]) {
 #[inline(always)]
 unsafe fn sigmoid_body<V: Vector>(x: &mut [f32]) {
     // SAFETY: the caller has the instructions.
-    unsafe {
-        let one = V::splat(1.0);
-        map_slice::<V>(x, |v| one.div(one.add(exp(V::splat(0.0).sub(v)))));
-    }
+    unsafe { map_slice::<V>(x, Sigmoid) }
 }
 
 #[inline(always)]

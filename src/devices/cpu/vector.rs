@@ -432,7 +432,37 @@ multiversion! {
 #[inline(always)]
 unsafe fn exp_slice_body<V: Vector>(x: &mut [f32]) {
     // SAFETY: the caller has the instructions.
-    unsafe { map_slice::<V>(x, |v| exp(v)) }
+    unsafe { map_slice::<V>(x, ExpAbove(0.0)) }
+}
+
+/// A function of one vector. Not a closure: those are not always inlined, and outside a function that enables the
+/// instructions each of them would be a call.
+pub trait Map {
+    /// # Safety
+    /// As [`Vector`].
+    unsafe fn map<V: Vector>(&self, x: V) -> V;
+}
+
+/// `e^(x - self)`
+pub struct ExpAbove(pub f32);
+
+impl Map for ExpAbove {
+    #[inline(always)]
+    unsafe fn map<V: Vector>(&self, x: V) -> V {
+        // SAFETY: the caller has the instructions.
+        unsafe { exp(x.sub(V::splat(self.0))) }
+    }
+}
+
+/// `1 / (1 + e^-x)`
+pub struct Sigmoid;
+
+impl Map for Sigmoid {
+    #[inline(always)]
+    unsafe fn map<V: Vector>(&self, x: V) -> V {
+        // SAFETY: the caller has the instructions.
+        unsafe { V::splat(1.0).div(V::splat(1.0).add(exp(V::splat(0.0).sub(x)))) }
+    }
 }
 
 /// `x = f(x)` for each element; the last few go through a padded vector.
@@ -440,18 +470,18 @@ unsafe fn exp_slice_body<V: Vector>(x: &mut [f32]) {
 /// # Safety
 /// As [`Vector`].
 #[inline(always)]
-pub unsafe fn map_slice<V: Vector>(x: &mut [f32], f: impl Fn(V) -> V) {
+pub unsafe fn map_slice<V: Vector>(x: &mut [f32], f: impl Map) {
     let whole = x.len() - x.len() % V::LANES;
     // SAFETY: `i + LANES <= len`; the tail's buffer has room for the widest vector.
     unsafe {
         for i in (0..whole).step_by(V::LANES) {
             let p = x.as_mut_ptr().add(i);
-            f(V::load(p)).store(p);
+            f.map(V::load(p)).store(p);
         }
         let tail = &mut x[whole..];
         let mut padded = [0.0f32; 16];
         padded[..tail.len()].copy_from_slice(tail);
-        f(V::load(padded.as_ptr())).store(padded.as_mut_ptr());
+        f.map(V::load(padded.as_ptr())).store(padded.as_mut_ptr());
         tail.copy_from_slice(&padded[..tail.len()]);
     }
 }
