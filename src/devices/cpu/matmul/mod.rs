@@ -102,13 +102,21 @@ impl MatrixLayout {
     }
 
     /// Packs the whole weight: `file` in the file's layout, `packed` of [`MatrixLayout::packed_bytes`].
+    ///
+    /// # Panics
+    /// Where either is too small.
     pub fn pack(&self, file: &[u8], packed: &mut [u8]) {
         self.pack_range(file, 0..self.n_groups() * self.n_expert, packed);
     }
 
-    /// Packs some groups, counted through all experts (`expert * n_groups + group`), to the front of `packed`.
+    /// Packs some groups, counted through all experts (`expert * n_groups + group`), to the front of `packed`: parts of a weight can be
+    /// packed at the same time.
+    ///
+    /// # Panics
+    /// Where `file` lacks a row of the groups, or `packed` is smaller than [`MatrixLayout::group_bytes`] for each.
     pub fn pack_range(&self, file: &[u8], groups: Range<usize>, packed: &mut [u8]) {
         let group_bytes = self.group_bytes();
+        assert!(packed.len() >= groups.len() * group_bytes, "{} bytes for {} groups", packed.len(), groups.len());
         let padding = vec![0; self.row_bytes()];
         for (group, packed) in groups.zip(packed.chunks_exact_mut(group_bytes)) {
             let (expert, group) = (group / self.n_groups(), group % self.n_groups());
@@ -209,14 +217,17 @@ impl Float for Bf16Value {
 }
 
 /// Prepares one input row: `out` has [`input_row_bytes`] and is aligned to 64 bytes.
+///
+/// # Panics
+/// Where `out` is too small or not aligned.
 pub fn prepare_input(simd: Simd, format: ActivationFormat, x: &[f32], out: &mut [u8]) {
     match simd {
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: only machines that have the instruction set are given it.
-        Simd::Avx512Vnni => unsafe { x86_avx512::prepare(format, x, out) },
+        // SAFETY: the instruction set is there, as just asked.
+        Simd::Avx512Vnni if simd.is_available() => unsafe { x86_avx512::prepare(format, x, out) },
         #[cfg(target_arch = "x86_64")]
         // SAFETY: as above.
-        Simd::Avx2 => unsafe { x86_avx2::prepare(format, x, out) },
+        Simd::Avx2 if simd.is_available() => unsafe { x86_avx2::prepare(format, x, out) },
         _ => input::prepare(format, x, out),
     }
 }
@@ -277,6 +288,9 @@ fn kernel(simd: Simd, dtype: DType, format: ActivationFormat) -> Kernel {
 /// Computes the outputs of `groups` of one expert for all `rows`.
 ///
 /// `packed` is the whole packed weight; `input` has the format that [`MatrixLayout::input_format`] gives.
+///
+/// # Panics
+/// Where `packed`, `input` or `out.bias` is too small, or input rows are not aligned to 64 bytes.
 ///
 /// # Safety
 /// `simd` is available on this machine. `out.out` (and `out.add`) are valid for every output row of `rows`, and no other
