@@ -2,13 +2,12 @@
 //!
 //! `cargo run --release --example tokenize_speed [FOLDER with the golden vocabularies]`
 
-use std::path::PathBuf;
+use std::io::Read;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use layercake::engine::gguf::parse_header;
 use layercake::engine::tokenizer::{DecodeOptions, EncodeOptions, Tokenizer, VocabSource};
-
-#[path = "../src/engine/tokenizer/test_gguf.rs"]
-mod test_gguf;
 
 const VOCABS: [&str; 6] = [
     "vocab-smollm2.gguf",
@@ -49,7 +48,7 @@ fn main() {
     ];
     let options = EncodeOptions { add_special: true, parse_special: true };
     for vocab in VOCABS {
-        let source = test_gguf::read_vocab(&folder.join(vocab));
+        let source = read_vocab(&folder.join(vocab));
         let start = Instant::now();
         let tokenizer = Tokenizer::new(source).unwrap_or_else(|e| panic!("{vocab}: {e}"));
         println!("{vocab}: made in {:.0} ms", start.elapsed().as_secs_f64() * 1e3);
@@ -101,4 +100,15 @@ fn random_words(bytes: usize) -> String {
         text.push(' ');
     }
     text
+}
+
+/// The vocabulary of a GGUF file, gzip-compressed or not.
+fn read_vocab(path: &Path) -> VocabSource {
+    let mut bytes = std::fs::read(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    if path.extension().is_some_and(|e| e == "gz") {
+        let packed = std::mem::take(&mut bytes);
+        flate2::read::GzDecoder::new(packed.as_slice()).read_to_end(&mut bytes).expect("gzip data");
+    }
+    let header = parse_header(&bytes, bytes.len() as u64).expect("a GGUF header");
+    VocabSource::from_metadata(&header.metadata).expect("a vocabulary")
 }

@@ -3,6 +3,7 @@
 use super::DeviceId;
 use super::cpu::CpuConfig;
 use super::cpu::matmul::ActivationFormat;
+use super::rig::Rig;
 
 /// The host as `n` devices, each with memory of its own and `threads` threads (as many as there are physical cores,
 /// where not given). More than one is for trying placements: they share the cores.
@@ -20,6 +21,24 @@ pub fn cpu_devices(n: usize, threads: Option<usize>) -> Vec<CpuConfig> {
             activations: ActivationFormat::Int8,
             memory_bytes_per_s: None,
             link_bytes_per_s: None,
+        })
+        .collect()
+}
+
+/// The devices of a rig file, each simulated on this CPU with `threads` threads, where the file gives no other number.
+pub fn rig_devices(rig: &Rig, threads: Option<usize>) -> Vec<CpuConfig> {
+    let n_threads = threads.unwrap_or_else(|| HostCpu::now().n_cores).max(1);
+    rig.devices
+        .iter()
+        .map(|device| CpuConfig {
+            id: device.id,
+            name: device.name.clone(),
+            simulated: true,
+            n_threads: device.n_threads.unwrap_or(n_threads),
+            memory_bytes: Some(device.memory_bytes),
+            activations: ActivationFormat::Int8,
+            memory_bytes_per_s: device.memory_bytes_per_s,
+            link_bytes_per_s: device.link_bytes_per_s,
         })
         .collect()
 }

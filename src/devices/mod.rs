@@ -21,6 +21,8 @@ pub use buffer::Buffer;
 pub use error::DeviceError;
 pub use op::{Op, Program, Rows, Slot, SlotRows, SlotSpec, WeightRef, WeightSpec};
 
+use serde::{Serialize, Serializer};
+
 use quant::DType;
 
 /// The kind of a device: which driver would run it.
@@ -69,6 +71,13 @@ impl fmt::Display for DeviceId {
 impl fmt::Debug for DeviceId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
+    }
+}
+
+impl Serialize for DeviceId {
+    /// As its text.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }
 
@@ -224,8 +233,19 @@ pub trait Device: Send + Sync {
     /// Bytes of working memory that running `programs` with steps of up to `max_rows` takes besides slots. Pure.
     fn work_bytes(&self, programs: &[&Program], max_rows: usize) -> u64;
 
-    /// Takes a weight from its bytes in the file's layout.
-    fn load_weight(&self, weight: &WeightSpec, data: &[u8]) -> Result<Buffer, DeviceError>;
+    /// Memory for a weight, to be filled by [`Device::fill_weight`].
+    fn alloc_weight(&self, weight: &WeightSpec) -> Result<Buffer, DeviceError>;
+
+    /// Takes a weight from its bytes in the file's layout. May come from any thread while the device runs programs
+    /// that do not use this buffer.
+    fn fill_weight(&self, to: &Buffer, weight: &WeightSpec, data: &[u8]) -> Result<(), DeviceError>;
+
+    /// Both at once.
+    fn load_weight(&self, weight: &WeightSpec, data: &[u8]) -> Result<Buffer, DeviceError> {
+        let buffer = self.alloc_weight(weight)?;
+        self.fill_weight(&buffer, weight, data)?;
+        Ok(buffer)
+    }
 
     /// Memory for anything but weights, zeroed. `what` names it in errors: "KV cache", "scratch".
     fn alloc(&self, what: &'static str, n_bytes: u64) -> Result<Buffer, DeviceError>;
@@ -233,6 +253,9 @@ pub trait Device: Send + Sync {
     fn upload(&self, to: &Buffer, offset: u64, data: &[u8]) -> Result<(), DeviceError>;
 
     fn download(&self, from: &Buffer, offset: u64, data: &mut [u8]) -> Result<(), DeviceError>;
+
+    /// Frees working memory that runs have left for the next one; for a device that no part lies on any more.
+    fn trim(&self);
 
     /// Runs the programs in order. `stop` is looked at between programs: [`DeviceError::Stopped`] when it was set.
     fn run(&self, work: &[BoundProgram<'_>], step: &Step, stop: &AtomicBool) -> Result<(), DeviceError>;

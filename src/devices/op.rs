@@ -61,9 +61,9 @@ impl WeightSpec {
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum WeightRole {
-    /// Read row by row: an embedding table `[n_embd, n_vocab]`.
+    /// Only read row by row: an embedding table `[n_embd, n_vocab]`.
     Table,
-    /// Multiplied with: `[n_in, n_out]` or `[n_in, n_out, n_expert]`.
+    /// Multiplied with, and maybe read row by row too: `[n_in, n_out]` or `[n_in, n_out, n_expert]`.
     Matrix,
     /// Added or multiplied element by element: norms, biases, rope factors. F32 on the device.
     Vector,

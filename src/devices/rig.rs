@@ -14,7 +14,7 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use super::{DeviceFacts, DeviceId, DeviceKind};
+use super::{DeviceId, DeviceKind};
 
 /// Far above any rig; a model file that is given by mistake is not read whole.
 const MAX_FILE_BYTES: u64 = 1 << 20;
@@ -42,20 +42,6 @@ pub struct RigDevice {
     pub link_bytes_per_s: Option<u64>,
     /// Never 0 where given.
     pub n_threads: Option<usize>,
-}
-
-impl RigDevice {
-    /// The facts of the simulated device; `default_threads` where the file gives none.
-    pub fn facts(&self, default_threads: usize) -> DeviceFacts {
-        DeviceFacts {
-            id: self.id,
-            name: self.name.clone(),
-            simulated: true,
-            n_threads: self.n_threads.unwrap_or(default_threads),
-            memory_bytes_per_s: self.memory_bytes_per_s,
-            link_bytes_per_s: self.link_bytes_per_s,
-        }
-    }
 }
 
 /// Why a rig file cannot be used. One line.
@@ -357,12 +343,10 @@ mod tests {
             link_bytes_per_s: Some(3 << 29),
             n_threads: Some(2),
         };
-        let facts = expected.facts(7);
-        assert!(facts.simulated && facts.n_threads == 2 && facts.id == expected.id);
         assert_eq!(rig.unwrap().devices, [expected]);
         let bare = Rig::parse(&one("vendor = \"cpu\"\nmemory = 1000")).unwrap().devices.remove(0);
         assert_eq!((bare.id, bare.memory_bytes, bare.n_threads), (DeviceId::cpu(0), 1000, None));
-        assert_eq!((bare.name.as_str(), bare.facts(7).n_threads), ("CPU", 7));
+        assert_eq!(bare.name, "CPU");
     }
 
     #[test]

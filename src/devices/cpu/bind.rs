@@ -2,9 +2,9 @@
 //!
 //! A run first borrows every buffer ([`Borrows`]), then resolves each op against its program's bindings ([`Binder`]).
 
-use super::matmul::MatrixLayout;
+use super::matmul::{MatrixLayout, unpack_row};
 use super::memory::{Memory, ReadGuard, WriteGuard};
-use crate::devices::quant::DType;
+use crate::devices::quant::{DType, QuantError};
 use crate::devices::{BoundProgram, Buffer, DeviceError, DeviceId, KvSpec, Op, Program, Rows, Slot, Step, WeightRef};
 
 /// What a buffer of this device is.
@@ -323,11 +323,14 @@ impl<'a> Binder<'a> {
         }
     }
 
-    /// Rows of `n_embd` in the file's layout, their type and count.
-    pub fn table(&self, weight: WeightRef, n_embd: usize) -> Result<(&'a [u8], DType, usize), DeviceError> {
+    /// Rows of `n_embd`: a table, or a matrix that is a tied head's as well.
+    pub fn table(&self, weight: WeightRef, n_embd: usize) -> Result<TableRows<'a>, DeviceError> {
         match self.weight(weight)? {
             (bytes, Content::Table { dtype, n_embd: bound, n_vocab }) if *bound == n_embd => {
-                Ok((bytes, *dtype, *n_vocab))
+                Ok(TableRows::File { bytes, dtype: *dtype, n_embd, n_vocab: *n_vocab })
+            }
+            (packed, Content::Matrix(layout)) if layout.n_in == n_embd && layout.n_expert == 1 => {
+                Ok(TableRows::Packed { layout, packed })
             }
             _ => Err(self.weight_error(weight, &format!("a table of rows of {n_embd}"))),
         }
@@ -335,6 +338,36 @@ impl<'a> Binder<'a> {
 
     pub fn kv(&self) -> Result<KvView, DeviceError> {
         self.kv.ok_or_else(|| self.error("it has no KV cache"))
+    }
+}
+
+/// A table's rows, in one of the layouts that a weight can have.
+#[derive(Clone, Copy)]
+pub enum TableRows<'a> {
+    File { bytes: &'a [u8], dtype: DType, n_embd: usize, n_vocab: usize },
+    Packed { layout: &'a MatrixLayout, packed: &'a [u8] },
+}
+
+impl TableRows<'_> {
+    pub fn n_rows(&self) -> usize {
+        match self {
+            TableRows::File { n_vocab, .. } => *n_vocab,
+            TableRows::Packed { layout, .. } => layout.n_out,
+        }
+    }
+
+    /// The exact values of a row: `out [n_embd]`. `row` is below [`TableRows::n_rows`].
+    pub fn read(&self, row: usize, out: &mut [f32]) -> Result<(), QuantError> {
+        match *self {
+            TableRows::File { bytes, dtype, n_embd, .. } => {
+                let row_bytes = dtype.bytes_of(n_embd as u64).unwrap_or(0) as usize;
+                dtype.dequantise(&bytes[row * row_bytes..][..row_bytes], out)
+            }
+            TableRows::Packed { layout, packed } => {
+                unpack_row(layout, packed, 0, row, out);
+                Ok(())
+            }
+        }
     }
 }
 

@@ -1,15 +1,12 @@
 //! Rows of the embedding table, and the step's output rows.
 
-use super::bind::{Binder, View};
+use super::bind::{Binder, TableRows, View};
 use super::plan::{Context, Kernel, Plan, Scope};
-use crate::devices::quant::DType;
 use crate::devices::{DeviceError, Slot, WeightRef};
 
 /// `out[:, r] = table[:, token r]`
 pub struct Embed<'a> {
-    table: &'a [u8],
-    dtype: DType,
-    row_bytes: usize,
+    table: TableRows<'a>,
     tokens: &'a [u32],
     out: View,
 }
@@ -23,25 +20,24 @@ impl<'a> Embed<'a> {
         out: Slot,
     ) -> Result<(), DeviceError> {
         let n_embd = n_embd as usize;
-        let (table, dtype, n_vocab) = binder.table(table, n_embd)?;
+        let table = binder.table(table, n_embd)?;
+        let n_vocab = table.n_rows();
         let first = binder.first_row();
         let tokens = &binder.step.tokens[first..first + binder.n_rows];
         if let Some(token) = tokens.iter().find(|&&token| token as usize >= n_vocab) {
             return Err(binder.error(format!("token {token} is not one of the {n_vocab} of the embedding table")));
         }
-        let row_bytes = dtype.bytes_of(n_embd as u64).unwrap_or(0) as usize;
         let out = binder.slot(out, n_embd)?;
-        plan.push(Kernel::Embed(Embed { table, dtype, row_bytes, tokens, out }), Scope::Rows(binder.n_rows), &[out]);
+        plan.push(Kernel::Embed(Embed { table, tokens, out }), Scope::Rows(binder.n_rows), &[out]);
         Ok(())
     }
 
     /// # Safety
     /// Nobody else touches this row of `out`.
     pub unsafe fn row(&self, context: &Context<'_>, row: usize) {
-        let start = self.tokens[row] as usize * self.row_bytes;
         // SAFETY: the caller's contract.
         let out = unsafe { self.out.row_mut(row) };
-        if let Err(error) = self.dtype.dequantise(&self.table[start..start + self.row_bytes], out) {
+        if let Err(error) = self.table.read(self.tokens[row] as usize, out) {
             context.fail(|| format!("embedding table: {error}"));
         }
     }

@@ -125,22 +125,17 @@ impl CpuDevice {
     }
 
     /// Shape of a weight as its role wants it.
-    fn check_weight(&self, weight: &WeightSpec, data: &[u8]) -> Result<(), DeviceError> {
+    /// Gives the number of elements of a weight that can be held.
+    fn check_shape(&self, weight: &WeightSpec) -> Result<u64, DeviceError> {
         let WeightSpec { name, dtype, shape, .. } = weight;
         if !dtype.is_supported() {
             return Err(DeviceError::UnsupportedType { device: self.id(), dtype: *dtype });
         }
         let n_elements = shape.iter().try_fold(1u64, |n, &d| n.checked_mul(d));
         let whole_rows = shape.first().is_some_and(|&n| n > 0 && n.is_multiple_of(dtype.block_len() as u64));
-        let file_bytes = n_elements.and_then(|n| dtype.bytes_of(n)).filter(|_| whole_rows);
-        let Some(file_bytes) = file_bytes else {
-            return Err(self.unsupported(format!("weight {name}: a shape of {shape:?} does not suit {dtype}")));
-        };
-        if file_bytes != data.len() as u64 {
-            let n = data.len();
-            return Err(self.unsupported(format!("weight {name}: {n} bytes given, its shape has {file_bytes}")));
-        }
-        Ok(())
+        n_elements
+            .filter(|n| whole_rows && dtype.bytes_of(*n).is_some())
+            .ok_or_else(|| self.unsupported(format!("weight {name}: a shape of {shape:?} does not suit {dtype}")))
     }
 
     fn bind_op<'a>(&self, binder: &Binder<'a>, plan: &mut Plan<'a>, op: &'a Op) -> Result<(), DeviceError> {
@@ -245,38 +240,52 @@ impl Device for CpuDevice {
         needs.total_bytes(self.facts.n_threads) as u64
     }
 
-    fn load_weight(&self, weight: &WeightSpec, data: &[u8]) -> Result<Buffer, DeviceError> {
-        let start = Instant::now();
-        self.check_weight(weight, data)?;
-        let layout = match weight.role {
-            WeightRole::Matrix => Some(MatrixLayout::of(weight).ok_or_else(|| {
+    fn alloc_weight(&self, weight: &WeightSpec) -> Result<Buffer, DeviceError> {
+        let n_elements = self.check_shape(weight)?;
+        let content = match weight.role {
+            WeightRole::Matrix => Content::Matrix(MatrixLayout::of(weight).ok_or_else(|| {
                 let WeightSpec { name, dtype, shape, .. } = weight;
                 self.unsupported(format!("weight {name}: {dtype} {shape:?} cannot be multiplied with"))
             })?),
-            _ => None,
-        };
-        let memory = self.ledger.alloc(&weight.name, self.weight_bytes(weight))?;
-        let mut guard = memory.write()?;
-        let bytes = guard.bytes_mut();
-        let content = match (weight.role, layout) {
-            (WeightRole::Matrix, Some(layout)) => {
-                layout.pack(data, bytes);
-                Content::Matrix(layout)
-            }
-            (WeightRole::Table, _) => {
-                bytes.copy_from_slice(data);
+            WeightRole::Table => {
                 let n_embd = weight.shape[0];
-                let n_vocab = (weight.n_elements() / n_embd) as usize;
+                let n_vocab = (n_elements / n_embd) as usize;
                 Content::Table { dtype: weight.dtype, n_embd: n_embd as usize, n_vocab }
             }
-            (WeightRole::Vector | WeightRole::Matrix, _) => {
-                self.fill_vector(weight, data, bytes)?;
-                Content::Vector { n: weight.n_elements() as usize }
-            }
+            WeightRole::Vector => Content::Vector { n: n_elements as usize },
         };
+        let memory = self.ledger.alloc(&weight.name, self.weight_bytes(weight))?;
+        Ok(self.buffer(memory, content))
+    }
+
+    fn fill_weight(&self, to: &Buffer, weight: &WeightSpec, data: &[u8]) -> Result<(), DeviceError> {
+        let start = Instant::now();
+        let file_bytes = self.check_shape(weight).map(|_| weight.file_bytes())?;
+        if file_bytes != data.len() as u64 {
+            let (name, n) = (&weight.name, data.len());
+            return Err(self.unsupported(format!("weight {name}: {n} bytes given, its shape has {file_bytes}")));
+        }
+        let stored: &Stored = to.storage(self.id())?;
+        let mut guard = stored.memory.write()?;
+        let bytes = guard.bytes_mut();
+        let mismatch = || self.unsupported(format!("weight {}: the buffer was made for another one", weight.name));
+        match (weight.role, &stored.content) {
+            (WeightRole::Matrix, Content::Matrix(layout)) if MatrixLayout::of(weight) == Some(*layout) => {
+                layout.pack(data, bytes);
+            }
+            (WeightRole::Table, Content::Table { dtype, .. })
+                if *dtype == weight.dtype && bytes.len() == data.len() =>
+            {
+                bytes.copy_from_slice(data);
+            }
+            (WeightRole::Vector, Content::Vector { n }) if *n as u64 == weight.n_elements() => {
+                self.fill_vector(weight, data, bytes)?;
+            }
+            _ => return Err(mismatch()),
+        }
         drop(guard);
         self.pace(start, data.len());
-        Ok(self.buffer(memory, content))
+        Ok(())
     }
 
     fn alloc(&self, what: &'static str, n_bytes: u64) -> Result<Buffer, DeviceError> {
@@ -302,6 +311,10 @@ impl Device for CpuDevice {
         data.copy_from_slice(&stored.memory.read()?.bytes()[range]);
         self.pace(start, data.len());
         Ok(())
+    }
+
+    fn trim(&self) {
+        *self.work.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     fn run(&self, work: &[BoundProgram<'_>], step: &Step, stop: &AtomicBool) -> Result<(), DeviceError> {

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use foldhash::{HashMap, HashMapExt};
 
 use super::error::TokenizerError;
+use crate::engine::gguf::{GgufError, Metadata};
 
 /// What a GGUF file says about its vocabulary: the values of its keys `tokenizer.ggml.*`, as they are.
 #[derive(Debug, Clone, Default)]
@@ -52,6 +53,47 @@ pub struct VocabSource {
     /// `tokenizer.ggml.add_eos_token`.
     pub add_eos: Option<bool>,
     pub add_space_prefix: Option<bool>,
+}
+
+impl VocabSource {
+    /// Reads the keys of a file.
+    ///
+    /// # Errors
+    /// A key that must be there and is not, or has another type.
+    pub fn from_metadata(metadata: &Metadata) -> Result<VocabSource, GgufError> {
+        let key = |suffix: &str| format!("tokenizer.ggml.{suffix}");
+        let strings = |suffix: &str| -> Result<Option<Vec<String>>, GgufError> {
+            let array = metadata.opt_str_array(&key(suffix))?;
+            Ok(array.map(|a| a.iter().map(str::to_owned).collect()))
+        };
+        let id = |suffix: &str| metadata.opt_u32(&key(suffix));
+        let flag = |suffix: &str| metadata.opt_bool(&key(suffix));
+        Ok(VocabSource {
+            model: metadata.str(&key("model"))?.to_owned(),
+            pre: metadata.opt_str(&key("pre"))?.map(str::to_owned),
+            tokens: metadata.str_array(&key("tokens"))?.iter().map(str::to_owned).collect(),
+            scores: metadata.opt_f32_array(&key("scores"))?.map(|a| a.into_owned()),
+            token_types: metadata.opt_i32_array(&key("token_type"))?.map(|a| a.into_owned()),
+            merges: strings("merges")?,
+            bos: id("bos_token_id")?,
+            eos: id("eos_token_id")?,
+            eot: id("eot_token_id")?,
+            eom: id("eom_token_id")?,
+            unk: id("unknown_token_id")?,
+            // The format spells it so.
+            sep: id("seperator_token_id")?,
+            pad: id("padding_token_id")?,
+            fim_pre: id("fim_pre_token_id")?,
+            fim_suf: id("fim_suf_token_id")?,
+            fim_mid: id("fim_mid_token_id")?,
+            fim_pad: id("fim_pad_token_id")?,
+            fim_rep: id("fim_rep_token_id")?,
+            fim_sep: id("fim_sep_token_id")?,
+            add_bos: flag("add_bos_token")?,
+            add_eos: flag("add_eos_token")?,
+            add_space_prefix: flag("add_space_prefix")?,
+        })
+    }
 }
 
 /// The kind of a token, `tokenizer.ggml.token_type`.
