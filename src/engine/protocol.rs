@@ -1,0 +1,332 @@
+//! What the interface and the engine say to each other: the only engine types that the interface imports.
+//!
+//! **Invariant**: every command gets exactly one terminal event with its id (see [`Event::is_terminal`]), and events of
+//! one command come in order. What happens often and only matters when fresh goes through the `watch` channel of
+//! [`Stats`] instead.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::devices::DeviceId;
+use crate::engine::kv::KvType;
+use crate::engine::sampler::SamplerSettings;
+
+/// Names a command; its events carry it. Chosen by the sender, unique within one engine.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+pub struct RequestId(pub u64);
+
+#[derive(Clone, Debug)]
+pub enum Command {
+    /// Ends in `Loaded` or `Failed`. A loaded model is unloaded first.
+    Load { id: RequestId, options: LoadOptions },
+    /// Ends in `Finished` or `Failed`. Refused while another generation runs.
+    Generate { id: RequestId, request: Box<GenerateRequest> },
+    /// Computes logits of given ids from an empty cache. `Logits` events in order of positions, then `Finished`.
+    Logits { id: RequestId, ids: Vec<u32>, which: LogitRows },
+    /// Ends the running generation (which finishes with [`StopReason::Stopped`]). Ends in `Done`.
+    Stop { id: RequestId },
+    /// Moves parts. Parts that the text does not name stay where they are. A change that is under way is cancelled.
+    /// Ends in `Switched`, `Refused`, `Cancelled` or `Failed`.
+    Repartition { id: RequestId, placement: String, when: When },
+    /// Cancels the change under way, if any. Ends in `Done`.
+    CancelRepartition { id: RequestId },
+    /// Frees the model. Ends in `Done`.
+    Unload { id: RequestId },
+    /// Ends the engine thread. Ends in `Done`.
+    Shutdown { id: RequestId },
+}
+
+impl Command {
+    pub fn id(&self) -> RequestId {
+        match self {
+            Command::Load { id, .. }
+            | Command::Generate { id, .. }
+            | Command::Logits { id, .. }
+            | Command::Stop { id }
+            | Command::Repartition { id, .. }
+            | Command::CancelRepartition { id }
+            | Command::Unload { id }
+            | Command::Shutdown { id } => *id,
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct LoadOptions {
+    pub path: PathBuf,
+    /// Context length; `None`: the model's own, at most [`LoadOptions::DEFAULT_CTX`].
+    pub n_ctx: Option<u32>,
+    pub kv: KvType,
+    /// Placement text; `None`: `auto`.
+    pub placement: Option<String>,
+}
+
+impl LoadOptions {
+    pub const DEFAULT_CTX: u32 = 8192;
+}
+
+/// When a staged change takes effect.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum When {
+    /// Before the next prompt is computed.
+    NextPrefill,
+    /// At the next token boundary.
+    Now,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LogitRows {
+    All,
+    Last,
+}
+
+#[derive(Clone, Debug)]
+pub enum Prompt {
+    /// Computed as they are.
+    Ids(Vec<u32>),
+    /// Tokenised as it is, special tokens parsed, BOS added where the model wants it.
+    Text(String),
+    /// Rendered with the model's chat template.
+    Chat(Vec<ChatMessage>),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChatMessage {
+    pub role: String,
+    pub content: String,
+}
+
+#[derive(Clone, Debug)]
+pub struct GenerateRequest {
+    pub prompt: Prompt,
+    pub sampling: SamplerSettings,
+    /// Texts that end the answer; they are not part of it.
+    pub stop: Vec<String>,
+    /// `None`: until the model ends or the context is full.
+    pub max_tokens: Option<u32>,
+    /// Goes on past end-of-generation tokens (for measuring).
+    pub ignore_eog: bool,
+    /// Keeps what the cache already holds of this prompt. False: computes all of it again.
+    pub reuse_cache: bool,
+}
+
+/// Why a generation ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StopReason {
+    /// The model gave an end-of-generation token.
+    Eog,
+    /// One of the stop texts came.
+    StopText,
+    MaxTokens,
+    /// The context is full.
+    Context,
+    /// A `Stop` command.
+    Stopped,
+}
+
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// Loading, or staging of a change.
+    LoadProgress {
+        id: RequestId,
+        done_bytes: u64,
+        total_bytes: u64,
+    },
+    Loaded {
+        id: RequestId,
+        info: Box<ModelInfo>,
+    },
+    /// Words for the user that are no failure.
+    Notice {
+        id: RequestId,
+        text: String,
+    },
+    /// The prompt as ids, and how many of them the cache already held.
+    PrefillStarted {
+        id: RequestId,
+        prompt_ids: Vec<u32>,
+        n_cached: usize,
+    },
+    PrefillProgress {
+        id: RequestId,
+        n_done: usize,
+        n_total: usize,
+    },
+    /// A token and the text that became certain with it (maybe none, maybe of earlier tokens).
+    Token {
+        id: RequestId,
+        token: u32,
+        text: String,
+    },
+    Logits {
+        id: RequestId,
+        first_position: u32,
+        n_vocab: u32,
+        logits: Vec<f32>,
+    },
+    Finished {
+        id: RequestId,
+        summary: Box<Summary>,
+    },
+    Repartition {
+        id: RequestId,
+        state: ChangeState,
+    },
+    Done {
+        id: RequestId,
+    },
+    Failed {
+        id: RequestId,
+        message: String,
+    },
+}
+
+impl Event {
+    pub fn id(&self) -> RequestId {
+        match self {
+            Event::LoadProgress { id, .. }
+            | Event::Loaded { id, .. }
+            | Event::Notice { id, .. }
+            | Event::PrefillStarted { id, .. }
+            | Event::PrefillProgress { id, .. }
+            | Event::Token { id, .. }
+            | Event::Logits { id, .. }
+            | Event::Finished { id, .. }
+            | Event::Repartition { id, .. }
+            | Event::Done { id }
+            | Event::Failed { id, .. } => *id,
+        }
+    }
+
+    /// Whether this is the last event of its command.
+    pub fn is_terminal(&self) -> bool {
+        match self {
+            Event::LoadProgress { .. }
+            | Event::Notice { .. }
+            | Event::PrefillStarted { .. }
+            | Event::PrefillProgress { .. }
+            | Event::Token { .. }
+            | Event::Logits { .. } => false,
+            Event::Loaded { .. } | Event::Finished { .. } | Event::Done { .. } | Event::Failed { .. } => true,
+            Event::Repartition { state, .. } => state.is_terminal(),
+        }
+    }
+}
+
+/// A live change on its way. In order: checked, reserved, staging (many), ready, switched; or an end before that,
+/// after which the old placement works as if nothing had been asked.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "state")]
+pub enum ChangeState {
+    /// The forecast says that it fits.
+    Checked {
+        n_moves: usize,
+        move_bytes: u64,
+    },
+    /// The destination's memory is allocated.
+    Reserved {
+        reserved_bytes: u64,
+    },
+    Staging {
+        done_bytes: u64,
+        total_bytes: u64,
+    },
+    /// Waits for its moment.
+    Ready {
+        staging_ms: f64,
+    },
+    Switched {
+        placement: String,
+        weight_bytes: u64,
+        kv_bytes: u64,
+        staging_ms: f64,
+        stall_ms: f64,
+    },
+    /// Would not fit, or makes no sense; nothing was touched.
+    Refused {
+        message: String,
+    },
+    Cancelled,
+    Failed {
+        message: String,
+    },
+}
+
+impl ChangeState {
+    pub fn is_terminal(&self) -> bool {
+        match self {
+            ChangeState::Checked { .. }
+            | ChangeState::Reserved { .. }
+            | ChangeState::Staging { .. }
+            | ChangeState::Ready { .. } => false,
+            ChangeState::Switched { .. }
+            | ChangeState::Refused { .. }
+            | ChangeState::Cancelled
+            | ChangeState::Failed { .. } => true,
+        }
+    }
+}
+
+/// What was loaded.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ModelInfo {
+    pub path: PathBuf,
+    pub name: String,
+    pub arch: String,
+    pub n_layer: u32,
+    pub n_vocab: u32,
+    pub n_ctx: u32,
+    pub n_ctx_train: u32,
+    pub n_params: u64,
+    pub file_bytes: u64,
+    pub kv: KvType,
+    pub placement: String,
+    /// What the buffers on each device take, by the devices' own count.
+    pub device_bytes: Vec<(DeviceId, u64)>,
+    pub load_ms: f64,
+}
+
+/// What a generation gave.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Summary {
+    pub ids: Vec<u32>,
+    pub text: String,
+    pub stop: StopReason,
+    pub timings: Timings,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Timings {
+    /// Tokens that were computed, without those that the cache held.
+    pub prefill_tokens: usize,
+    pub prefill: Duration,
+    pub decode_tokens: usize,
+    pub decode: Duration,
+    /// Computing and waiting of each device that holds parts, over the whole generation.
+    pub devices: Vec<DeviceTimes>,
+    /// Moving of activations between devices.
+    pub hops: Duration,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct DeviceTimes {
+    pub id: DeviceId,
+    pub busy: Duration,
+    pub wait: Duration,
+}
+
+/// High-rate facts; the latest value wins.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Stats {
+    pub placement: String,
+    pub n_ctx: u32,
+    /// Positions that the KV cache holds.
+    pub n_past: u32,
+    pub streaming: bool,
+    /// Of the running or last generation.
+    pub timings: Timings,
+}

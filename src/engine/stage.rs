@@ -1,0 +1,188 @@
+//! Bringing parts to devices: memory first, then weights from the file. Loading a model is staging all of its parts;
+//! a live change stages those that move.
+//!
+//! **Invariant**: staging touches nothing that is in use. Until the caller installs the result, dropping it undoes all.
+
+use std::collections::{BTreeMap, HashMap};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::devices::{Buffer, Device, DeviceError, DeviceId, KvCache, Scratch, WeightSpec};
+use crate::engine::arch::ArchError;
+use crate::engine::kv::kv_spec;
+use crate::engine::model::{Devices, Model};
+use crate::engine::part::Part;
+
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum StageError {
+    #[error("cancelled")]
+    Cancelled,
+    #[error("{part}: {source}")]
+    Device { part: String, source: DeviceError },
+    #[error(transparent)]
+    Arch(Arc<ArchError>),
+    #[error("there is no device {0}")]
+    NoDevice(DeviceId),
+    #[error("a loading thread panicked (see above)")]
+    Panicked,
+}
+
+/// What of a part lies on its device.
+#[derive(Clone)]
+pub struct PartMemory {
+    pub device: DeviceId,
+    /// In the order of the program's weights.
+    pub weights: Vec<Buffer>,
+    pub kv: Option<KvCache>,
+}
+
+/// Weights on devices. Parts that read the same tensor in the same role share its memory: a tied head and the table.
+pub type Present = HashMap<(DeviceId, WeightSpec), Buffer>;
+
+/// What to bring where.
+pub struct StageOrder {
+    pub parts: Vec<(Part, DeviceId)>,
+    /// Devices that need new scratch memory, with all the parts that it must serve.
+    pub scratch: Vec<(DeviceId, Vec<Part>)>,
+    /// What is there already and may be shared.
+    pub present: Present,
+    /// Threads that fill weights.
+    pub n_threads: usize,
+}
+
+/// All of an order, in place.
+pub struct Staged {
+    pub parts: Vec<(Part, PartMemory)>,
+    pub scratch: BTreeMap<DeviceId, Scratch>,
+    pub weight_bytes: u64,
+    pub elapsed: Duration,
+}
+
+/// How far staging is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StageProgress {
+    Reserved { bytes: u64 },
+    Filled { done_bytes: u64, total_bytes: u64 },
+}
+
+/// Allocates everything, then fills the weights from the file. A panic in it is an error: who waits for the result
+/// must get one.
+pub fn stage(
+    model: &Model,
+    devices: &Devices,
+    order: &StageOrder,
+    cancel: &AtomicBool,
+    progress: &(dyn Fn(StageProgress) + Sync),
+) -> Result<Staged, StageError> {
+    catch_unwind(AssertUnwindSafe(|| stage_all(model, devices, order, cancel, progress)))
+        .unwrap_or(Err(StageError::Panicked))
+}
+
+fn stage_all(
+    model: &Model,
+    devices: &Devices,
+    order: &StageOrder,
+    cancel: &AtomicBool,
+    progress: &(dyn Fn(StageProgress) + Sync),
+) -> Result<Staged, StageError> {
+    let started = Instant::now();
+    let device = |id: DeviceId| devices.get(id).ok_or(StageError::NoDevice(id));
+    let mut reserved_bytes = 0;
+    let mut scratch = BTreeMap::new();
+    for (id, parts) in &order.scratch {
+        let (slot_offsets, n_bytes) = model.slot_layout(parts);
+        let buffer = device(*id)?.alloc("scratch", n_bytes);
+        let buffer = buffer.map_err(|source| StageError::Device { part: "activations".into(), source })?;
+        reserved_bytes += n_bytes;
+        scratch.insert(*id, Scratch { buffer, slot_offsets: slot_offsets.into() });
+    }
+    let mut parts = Vec::with_capacity(order.parts.len());
+    let mut shared = order.present.clone();
+    let mut todo = vec![];
+    for (part, id) in &order.parts {
+        let device = device(*id)?;
+        let failed = |source| StageError::Device { part: part.to_string(), source };
+        let mut weights = vec![];
+        for weight in &model.programs.program(*part).weights {
+            let key = (*id, weight.clone());
+            if let Some(buffer) = shared.get(&key) {
+                weights.push(buffer.clone());
+                continue;
+            }
+            let buffer = device.alloc_weight(weight).map_err(failed)?;
+            reserved_bytes += buffer.n_bytes();
+            todo.push(Fill { part: *part, device, weight, buffer: buffer.clone() });
+            shared.insert(key, buffer.clone());
+            weights.push(buffer);
+        }
+        let kv = reserve_kv(model, *part, &**device).map_err(failed)?;
+        reserved_bytes += kv.iter().map(|kv| kv.k.n_bytes() + kv.v.n_bytes()).sum::<u64>();
+        parts.push((*part, PartMemory { device: *id, weights, kv }));
+        if cancel.load(Ordering::Relaxed) {
+            return Err(StageError::Cancelled);
+        }
+    }
+    progress(StageProgress::Reserved { bytes: reserved_bytes });
+
+    let weight_bytes = todo.iter().map(|f| f.weight.file_bytes()).sum();
+    fill_all(model, &todo, weight_bytes, order.n_threads, cancel, progress)?;
+    Ok(Staged { parts, scratch, weight_bytes, elapsed: started.elapsed() })
+}
+
+fn reserve_kv(model: &Model, part: Part, device: &dyn Device) -> Result<Option<KvCache>, DeviceError> {
+    let Part::Attn(layer) = part else { return Ok(None) };
+    let spec = kv_spec(&model.programs.spec, layer, model.kv, model.n_ctx);
+    let k = device.alloc("KV cache", spec.k_bytes())?;
+    let v = device.alloc("KV cache", spec.v_bytes())?;
+    Ok(Some(KvCache { spec, k, v }))
+}
+
+struct Fill<'a> {
+    part: Part,
+    device: &'a Arc<dyn Device>,
+    weight: &'a WeightSpec,
+    buffer: Buffer,
+}
+
+fn fill_all(
+    model: &Model,
+    todo: &[Fill<'_>],
+    total_bytes: u64,
+    n_threads: usize,
+    cancel: &AtomicBool,
+    progress: &(dyn Fn(StageProgress) + Sync),
+) -> Result<(), StageError> {
+    let next = AtomicUsize::new(0);
+    let done_bytes = AtomicU64::new(0);
+    let failed = AtomicBool::new(false);
+    let work = || -> Result<(), StageError> {
+        while let Some(fill) = todo.get(next.fetch_add(1, Ordering::Relaxed)) {
+            if cancel.load(Ordering::Relaxed) {
+                return Err(StageError::Cancelled);
+            }
+            if failed.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            let data = model.weight_data(fill.weight).map_err(|e| StageError::Arch(Arc::new(e)))?;
+            if let Err(source) = fill.device.fill_weight(&fill.buffer, fill.weight, data) {
+                failed.store(true, Ordering::Relaxed);
+                return Err(StageError::Device { part: fill.part.to_string(), source });
+            }
+            let bytes = fill.weight.file_bytes();
+            let done_bytes = done_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+            progress(StageProgress::Filled { done_bytes, total_bytes });
+        }
+        Ok(())
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (1..n_threads.max(1)).map(|_| scope.spawn(work)).collect();
+        let mut result = work();
+        for thread in threads {
+            let joined = thread.join().unwrap_or(Err(StageError::Panicked));
+            result = result.and(joined);
+        }
+        result
+    })
+}
