@@ -1,0 +1,129 @@
+//! Arguments that several commands share, and what they mean.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Args;
+
+use crate::cli::CliError;
+use crate::devices::Device;
+use crate::devices::cpu::CpuDevice;
+use crate::devices::discover;
+use crate::devices::rig::Rig;
+use crate::engine::kv::KvType;
+use crate::engine::protocol::LoadOptions;
+use crate::engine::sampler::SamplerSettings;
+use crate::models;
+
+/// Which devices there are.
+#[derive(Args, Clone, Debug)]
+pub struct DeviceArgs {
+    /// Threads of each CPU device [default: physical cores]
+    #[arg(long, short = 't', value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub threads: Option<u16>,
+    /// Number of CPU devices, each with memory of its own
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64), conflicts_with = "rig")]
+    pub cpu_devices: u16,
+    /// TOML file of simulated devices (they compute on this CPU)
+    #[arg(long)]
+    pub rig: Option<PathBuf>,
+}
+
+impl DeviceArgs {
+    pub fn open(&self) -> Result<Vec<Arc<dyn Device>>, CliError> {
+        let threads = self.threads.map(usize::from);
+        let configs = match &self.rig {
+            Some(path) => discover::rig_devices(&Rig::load(path)?, threads),
+            None => discover::cpu_devices(usize::from(self.cpu_devices), threads),
+        };
+        configs.into_iter().map(|c| Ok(Arc::new(CpuDevice::new(c)?) as Arc<dyn Device>)).collect()
+    }
+}
+
+/// Which model, how large, and where.
+#[derive(Args, Clone, Debug)]
+pub struct ModelArgs {
+    /// A GGUF file (any shard), or a name in the model folder
+    pub model: String,
+    #[command(flatten)]
+    pub size: SizeArgs,
+    /// Placement, e.g. 'cpu0=embed,0-19; cpu1=20-29,head' [default: auto]
+    #[arg(long)]
+    pub place: Option<String>,
+}
+
+#[derive(Args, Clone, Debug)]
+pub struct SizeArgs {
+    /// Context length in tokens [default: the model's own, at most 8192]
+    #[arg(long)]
+    pub ctx: Option<u32>,
+    /// Element type of the KV cache: f16, q8_0 or f32
+    #[arg(long, default_value = "f16")]
+    pub kv: KvType,
+}
+
+impl ModelArgs {
+    pub fn load_options(&self) -> Result<LoadOptions, CliError> {
+        Ok(LoadOptions {
+            path: models::resolve(&self.model)?,
+            n_ctx: self.size.ctx,
+            kv: self.size.kv,
+            placement: self.place.clone(),
+        })
+    }
+}
+
+/// How tokens are chosen.
+#[derive(Args, Clone, Debug)]
+pub struct SamplingArgs {
+    /// Seed of the random numbers [default: a new one each time]
+    #[arg(long)]
+    pub seed: Option<u64>,
+    /// Temperature; 0 always takes the likeliest token
+    #[arg(long, default_value_t = SamplerSettings::default().temperature, allow_negative_numbers = true)]
+    pub temp: f32,
+    /// Keep the k likeliest tokens; 0 keeps all
+    #[arg(long, default_value_t = SamplerSettings::default().top_k)]
+    pub top_k: u32,
+    /// Keep the likeliest tokens whose probabilities reach this sum; 1 keeps all
+    #[arg(long, default_value_t = SamplerSettings::default().top_p, allow_negative_numbers = true)]
+    pub top_p: f32,
+    /// Keep tokens at least this probable relative to the likeliest; 0 keeps all
+    #[arg(long, default_value_t = SamplerSettings::default().min_p, allow_negative_numbers = true)]
+    pub min_p: f32,
+    /// Divide the logits of recent tokens by this; 1 is off
+    #[arg(long, default_value_t = SamplerSettings::default().repeat_penalty, allow_negative_numbers = true)]
+    pub repeat_penalty: f32,
+}
+
+impl SamplingArgs {
+    pub fn settings(&self) -> Result<SamplerSettings, CliError> {
+        let settings = SamplerSettings {
+            seed: self.seed.unwrap_or_else(seed_from_time),
+            temperature: self.temp,
+            top_k: self.top_k,
+            top_p: self.top_p,
+            min_p: self.min_p,
+            repeat_penalty: self.repeat_penalty,
+            ..SamplerSettings::default()
+        };
+        settings.validate().map_err(|e| CliError::usage(e.to_string()))?;
+        Ok(settings)
+    }
+}
+
+fn seed_from_time() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |d| d.as_nanos() as u64)
+}
+
+/// `1,2,3` or a JSON array.
+pub fn parse_ids(text: &str) -> Result<Vec<u32>, String> {
+    let inner = text.trim().trim_start_matches('[').trim_end_matches(']');
+    inner
+        .split(',')
+        .map(str::trim)
+        .filter(|t| !t.is_empty())
+        .map(|t| t.parse().map_err(|_| format!("'{t}' is not a token id")))
+        .collect()
+}
