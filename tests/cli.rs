@@ -1,0 +1,331 @@
+//! The real binary: data on stdout, words on stderr, exit codes 0, 1 and 2.
+
+mod common;
+
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+
+use common::{golden, golden_f32, golden_json, ids, nmse, smollm2};
+use serde_json::Value;
+
+fn layercake(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_layercake"));
+    command.args(args).stdin(Stdio::null());
+    command
+}
+
+fn run(args: &[&str]) -> Output {
+    layercake(args).output().unwrap()
+}
+
+/// stdout of a command that must succeed.
+fn ok(args: &[&str]) -> String {
+    let output = run(args);
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn ok_json(args: &[&str]) -> Value {
+    serde_json::from_str(&ok(args)).unwrap()
+}
+
+fn with_stdin(args: &[&str], input: &[u8]) -> Output {
+    let mut child =
+        layercake(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(input).unwrap();
+    child.wait_with_output().unwrap()
+}
+
+/// A command that must fail with this code and one line that holds these words.
+fn fails(args: &[&str], code: i32, words: &[&str]) {
+    let output = run(args);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{args:?}: {stderr}");
+    assert!(output.stdout.is_empty(), "{args:?}: stdout is for data");
+    words.iter().for_each(|w| assert!(stderr.contains(w), "{args:?}: '{w}' is not in: {stderr}"));
+    if code == 1 {
+        assert_eq!(stderr.lines().filter(|l| l.starts_with("error: ")).count(), 1, "{stderr}");
+        assert!(!stderr.contains("panicked"), "{stderr}");
+    }
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+fn id_list(ids: &[u32]) -> String {
+    ids.iter().map(u32::to_string).collect::<Vec<_>>().join(",")
+}
+
+#[test]
+fn run_gives_the_golden_answer_as_json() {
+    let manifest = golden_json("models/llama.json");
+    let prompt = ids(&manifest["golden"]["prompt"]);
+    let model = golden("models/llama.gguf");
+    let list = id_list(&prompt);
+    let args = ["run", text(&model), "--ids", &list, "--kv", "f32", "--temp", "0", "-n", "16", "--json"];
+    let object = ok_json(&args);
+    assert_eq!(ids(&object["prompt_ids"]), prompt);
+    assert_eq!(ids(&object["ids"]), ids(&manifest["golden"]["greedy_ids"]));
+    assert_eq!(object["stop"], "max_tokens");
+    let timings = &object["timings"];
+    assert_eq!(timings["prefill_tokens"], 40);
+    assert_eq!(timings["decode_tokens"], 15);
+    assert!(timings["prefill_ms"].as_f64().unwrap() > 0.0 && timings["hops_ms"].as_f64().is_some());
+    assert_eq!(timings["devices"][0]["id"], "cpu0");
+    assert!(timings["devices"][0]["busy_ms"].as_f64().unwrap() > 0.0);
+
+    let moved = [&args[..], &["--cpu-devices", "2", "--repartition", "cpu1=1,head", "--at", "3", "--now"]].concat();
+    let object = ok_json(&moved);
+    assert_eq!(ids(&object["ids"]), ids(&manifest["golden"]["greedy_ids"]), "a move changes no token");
+    let states = object["repartition"].as_array().unwrap();
+    assert_eq!(states.last().unwrap()["state"], "switched");
+    assert_eq!(states.last().unwrap()["placement"], "cpu0=embed,0; cpu1=1,head");
+}
+
+#[test]
+fn run_answers_a_question_from_each_source() {
+    let model = smollm2();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("prompt.txt");
+    std::fs::write(&file, "What is the capital of France?").unwrap();
+    let question = ["run", text(&model), "--temp", "0", "-n", "12", "--ctx", "512"];
+    let by_flag = ok(&[&question[..], &["-p", "What is the capital of France?"]].concat());
+    let by_file = ok(&[&question[..], &["-f", text(&file)]].concat());
+    let by_stdin = with_stdin(&question, b"What is the capital of France?");
+    assert_eq!(by_flag, by_file);
+    assert_eq!(by_flag.as_bytes(), by_stdin.stdout);
+    assert!(by_flag.len() > 10);
+    let stderr = String::from_utf8_lossy(&by_stdin.stderr);
+    assert!(stderr.contains("tok/s"), "figures go to stderr: {stderr}");
+
+    let json = ok_json(&[&question[..], &["-p", "What is the capital of France?", "--json"]].concat());
+    let golden = golden_json("smollm2/smollm2.json");
+    assert_eq!(ids(&json["prompt_ids"]), ids(&golden["prompts"][0]["ids"]));
+    assert_eq!(format!("{}\n", json["text"].as_str().unwrap()), by_flag);
+}
+
+#[test]
+fn same_seed_same_text() {
+    let model = smollm2();
+    let seeded = |seed: &str| {
+        ok(&["run", text(&model), "-p", "Tell me a story.", "-n", "24", "--seed", seed, "--temp", "1", "--ctx", "512"])
+    };
+    assert_eq!(seeded("7"), seeded("7"));
+    assert_ne!(seeded("7"), seeded("8"));
+}
+
+#[test]
+fn a_full_context_is_a_stop_reason() {
+    let model = golden("models/llama.gguf");
+    let object = ok_json(&["run", text(&model), "--ids", "1,2,3,4", "--ctx", "16", "--temp", "0", "--json"]);
+    // 16 positions hold the prompt and 12 tokens; one more comes from the last position's logits.
+    assert!(object["stop"] == "context" || object["stop"] == "eog", "{object}");
+    if object["stop"] == "context" {
+        assert_eq!(object["ids"].as_array().unwrap().len(), 13);
+    }
+    fails(&["run", text(&model), "--ids", "1,2,3,4", "--ctx", "3"], 1, &["4 tokens", "3", "--ctx"]);
+}
+
+#[test]
+fn failures_are_one_line_and_usage_is_code_2() {
+    let model = golden("models/llama.gguf");
+    let model = text(&model);
+    fails(&["run", "no-such-model", "-p", "x"], 1, &["no-such-model"]);
+    fails(&["run", model, "--ids", "1,2,x"], 2, &["'x'"]);
+    fails(&["run", model, "--ids", "1,99999"], 1, &["99999", "320"]);
+    fails(&["run", model, "-p", "x", "--place", "cpu0=0-7"], 1, &["character", "7"]);
+    fails(&["run", model, "-p", "x", "--temp", "-1"], 2, &["temp"]);
+    fails(&["run", model, "-p", "x", "--kv", "q4"], 2, &["q8_0"]);
+    fails(&["run", model, "-p", "x", "--ctx", "0"], 1, &["context"]);
+    fails(&["run", model], 1, &["empty"]);
+    fails(&["bench", model, "--repartition", "cpu0=all"], 2, &["=>"]);
+    fails(&["nonsense"], 2, &["nonsense"]);
+    fails(&["run"], 2, &["MODEL"]);
+    let unknown = golden("models/starcoder2.gguf");
+    fails(&["run", text(&unknown), "-p", "x"], 1, &["starcoder2", "qwen3moe"]);
+    let unsupported = golden("quant/llama256-IQ2_S.gguf");
+    fails(&["run", text(&unsupported), "-p", "x"], 1, &["IQ", "not supported", "Q4_K"]);
+}
+
+#[test]
+fn tokenize_both_ways() {
+    let model = golden("tokenizers/vocab-smollm2.gguf");
+    let extra = golden_json("tokenizers/smollm2.extra.json");
+    for case in extra["cases"].as_array().unwrap().iter().step_by(7) {
+        let input = case["text"].as_str().unwrap();
+        for (flags, key) in [
+            (&["--no-special", "--no-parse-special"][..], "plain"),
+            (&["--no-special"][..], "parse_special"),
+            (&["--no-parse-special"][..], "add_special"),
+            (&[][..], "both"),
+        ] {
+            let output = with_stdin(&[&["tokenize", text(&model)], flags].concat(), input.as_bytes());
+            let actual: Value = serde_json::from_slice(&output.stdout).unwrap();
+            assert_eq!(actual, case[key], "{input:?} {key}");
+        }
+        let plain = serde_json::to_string(&case["plain"]).unwrap();
+        let output = with_stdin(&["tokenize", text(&model), "--decode"], plain.as_bytes());
+        assert_eq!(String::from_utf8_lossy(&output.stdout), input);
+    }
+    let bad = with_stdin(&["tokenize", text(&model)], b"\xff\xfe");
+    assert_eq!(bad.status.code(), Some(1));
+}
+
+#[test]
+fn template_renders_a_golden_case() {
+    let folder = tempfile::tempdir().unwrap();
+    let golden = golden_json("templates/Qwen-Qwen2.5-7B-Instruct.json");
+    let conversations = golden_json("templates/_conversations.json");
+    let case = golden["cases"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|c| {
+            c["expected"].is_string() && c["tools"].is_null() && c["kwargs"].as_object().is_none_or(|k| k.is_empty())
+        })
+        .unwrap();
+    let name = case["conversation"].as_str().unwrap();
+    let messages = conversations.get(name).or_else(|| conversations["conversations"].get(name)).unwrap();
+    let (jinja, file) = (folder.path().join("t.jinja"), folder.path().join("m.json"));
+    std::fs::write(&jinja, golden["template"].as_str().unwrap()).unwrap();
+    std::fs::write(&file, messages.to_string()).unwrap();
+    let mut args = vec!["template", "--jinja", text(&jinja), "--messages", text(&file), "--now", "2026-01-15T12:00"];
+    if case["add_generation_prompt"] == false {
+        args.push("--no-generation-prompt");
+    }
+    assert_eq!(ok(&args), case["expected"].as_str().unwrap());
+    fails(&["template", "--messages", text(&file)], 2, &["--jinja"]);
+}
+
+#[test]
+fn logits_are_the_golden_ones() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("logits.f32");
+    let model = golden("models/qwen2.gguf");
+    let list = id_list(&ids(&golden_json("models/qwen2.json")["golden"]["prompt"]));
+    let read = || -> Vec<f32> {
+        let bytes = std::fs::read(&out).unwrap();
+        bytes.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect()
+    };
+    let args = ["logits", text(&model), "--ids", &list, "--out", text(&out), "--kv", "f32"];
+    assert_eq!(ok(&args), "");
+    let expected = golden_f32("models/qwen2.logits.f32");
+    assert!(nmse(&read(), &expected) < 1e-9);
+    ok(&[&args[..], &["--last"]].concat());
+    assert!(nmse(&read(), &expected[expected.len() - 320..]) < 1e-9);
+}
+
+#[test]
+fn inspect_devices_and_plan_as_json() {
+    let model = golden("models/qwen3moe.gguf");
+    let object = ok_json(&["inspect", text(&model), "--json", "--tensors"]);
+    assert_eq!(object["metadata"]["general.architecture"], "qwen3moe");
+    assert_eq!(object["metadata"]["qwen3moe.expert_count"], 8);
+    assert!(object["tensors"].as_array().unwrap().iter().any(|t| t["name"] == "blk.0.ffn_gate_exps.weight"));
+    assert!(ok(&["inspect", text(&smollm2()), "--template"]).contains("<|im_start|>"));
+
+    let devices = ok_json(&["devices", "--json", "--cpu-devices", "2"]);
+    assert_eq!(devices[1]["id"], "cpu1");
+    assert_eq!(devices[0]["simulated"], false);
+    assert!(devices[0]["total_bytes"].as_u64().unwrap() > 1 << 28);
+
+    let plan =
+        ok_json(&["plan", text(&model), "--json", "--place", "cpu0=embed,0-1; cpu1=2,head", "--cpu-devices", "2"]);
+    assert_eq!(plan["fits"], true);
+    assert_eq!(plan["placement"], "cpu0=embed,0-1; cpu1=2,head");
+    assert!(plan["devices"][1]["weights_bytes"].as_u64().unwrap() > 0);
+
+    let folder = tempfile::tempdir().unwrap();
+    let rig = folder.path().join("rig.toml");
+    std::fs::write(
+        &rig,
+        "[[device]]\nname = \"Tiny\"\nvendor = \"nvidia\"\nmemory = \"1 MiB\"\n\
+         [[device]]\nname = \"Card\"\nvendor = \"amd\"\nmemory = \"1 GiB\"\n",
+    )
+    .unwrap();
+    let devices = ok_json(&["devices", "--json", "--rig", text(&rig)]);
+    assert_eq!((&devices[0]["id"], &devices[0]["simulated"]), (&"cuda0".into(), &true.into()));
+    assert!(ok(&["devices", "--rig", text(&rig)]).contains("SIM Tiny"));
+    let output = run(&["plan", text(&model), "--rig", text(&rig), "--place", "cuda0=all"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("cuda0"));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("short"));
+}
+
+#[test]
+fn synth_writes_a_model_that_runs_and_benches() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tiny.gguf");
+    ok(&["synth", "tiny-llama", text(&path), "--quant", "Q4_K_M", "--seed", "1"]);
+    let object = ok_json(&["run", text(&path), "--ids", "1,2,3", "-n", "4", "--temp", "0", "--json"]);
+    assert!(!object["ids"].as_array().unwrap().is_empty());
+    let bench = ok_json(&[
+        "bench",
+        text(&path),
+        "-p",
+        "32",
+        "-n",
+        "8",
+        "-d",
+        "0,16",
+        "-r",
+        "2",
+        "--json",
+        "--cpu-devices",
+        "2",
+        "--place",
+        "cpu0=all",
+        "--repartition",
+        "cpu0=all => cpu1=0,head",
+    ]);
+    let tests: Vec<_> = bench["results"].as_array().unwrap().iter().map(|r| r["test"].as_str().unwrap()).collect();
+    assert_eq!(tests, ["pp32", "tg8", "pp32 @ d16", "tg8 @ d16"]);
+    assert!(bench["results"].as_array().unwrap().iter().all(|r| r["tokens_per_s"].as_f64().unwrap() > 0.0));
+    let change = &bench["repartitions"][0];
+    assert!(change["weight_bytes"].as_u64().unwrap() > 0 && change["kv_bytes"].as_u64().unwrap() > 0);
+    assert!(ok(&["bench", text(&path), "-p", "16", "-n", "4", "-r", "1", "--csv"]).starts_with("model,placement,test"));
+}
+
+fn interrupt(child: &Child) {
+    let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(sent.success());
+}
+
+#[test]
+fn ctrl_c_ends_cleanly_and_keeps_the_text() {
+    let model = smollm2();
+    let args = ["run", text(&model), "-p", "Write a very long story about a ship.", "--temp", "0", "--ctx", "2048"];
+    let mut child = layercake(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut first = [0; 20];
+    child.stdout.as_mut().unwrap().read_exact(&mut first).unwrap();
+    interrupt(&child);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert!(output.stdout.ends_with(b"\n"));
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.contains("stopped"), "{stderr}");
+}
+
+#[test]
+fn a_closed_pipe_is_no_failure() {
+    let model = golden("models/llama.gguf");
+    let script = format!("'{}' inspect '{}' | head -c 1", env!("CARGO_BIN_EXE_layercake"), text(&model));
+    let output = Command::new("bash").args(["-o", "pipefail", "-c", &script]).output().unwrap();
+    assert!(output.status.success() && output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn chat_keeps_the_conversation_and_moves_layers() {
+    let model = smollm2();
+    let input = b"My name is Ada.\n/where\n/move cpu1=20-29\nWhat is my name?\n/where\n/now cpu9=1\n/nonsense\n/quit\n";
+    let args = ["chat", text(&model), "--cpu-devices", "2", "--temp", "0", "-n", "24", "--ctx", "1024"];
+    let output = with_stdin(&args, input);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
+    assert!(stderr.contains("now cpu0=embed,0-19,head; cpu1=20-29"), "{stderr}");
+    assert!(stderr.contains("not possible") && stderr.contains("cpu9"), "{stderr}");
+    assert!(stderr.contains("no command /nonsense"), "{stderr}");
+    assert!(String::from_utf8_lossy(&output.stdout).lines().count() >= 2);
+}
