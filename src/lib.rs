@@ -4,7 +4,6 @@
 //! file; `engine` knows no terminal. `docs/ARCHITECTURE.md` has the code map and the invariants.
 
 pub mod cli;
-pub mod config;
 pub mod devices;
 pub mod engine;
 pub mod models;

@@ -220,7 +220,9 @@ impl State {
                 for text in &loaded.notices {
                     self.emit(Event::Notice { id, text: text.clone() });
                 }
-                self.emit(Event::Loaded { id, info: Box::new(loaded.info(&self.devices)) });
+                let info = Box::new(loaded.info(&self.devices));
+                tracing::debug!(?id, ?info, "loaded");
+                self.emit(Event::Loaded { id, info });
                 self.loaded = Some(loaded);
                 self.publish();
             }
@@ -364,6 +366,7 @@ impl State {
         match generation.finish() {
             Ok(mut summary) => {
                 self.exec.read_clock(&mut summary.timings);
+                tracing::debug!(?id, stop = ?summary.stop, timings = ?summary.timings, "finished");
                 self.stats.send_modify(|s| s.timings = summary.timings.clone());
                 self.emit(Event::Finished { id, summary: Box::new(summary) });
             }
@@ -524,6 +527,7 @@ impl State {
             }
             Err(error) => ChangeState::Failed { message: error.to_string() },
         };
+        tracing::debug!(?id, ?state, "change");
         self.emit(Event::Repartition { id, state });
         self.publish();
     }

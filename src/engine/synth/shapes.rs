@@ -73,6 +73,7 @@ impl SynthShape {
     /// # Errors
     /// A name that is not known; the message lists those that are.
     pub fn from_name(name: &str) -> Result<&'static SynthShape, SynthError> {
+        let name = if name.eq_ignore_ascii_case("tiny") { "tiny-llama" } else { name };
         shapes()
             .iter()
             .find(|shape| shape.name.eq_ignore_ascii_case(name))
