@@ -7,6 +7,8 @@
 //! A row's result has the same bits whatever else is in its step and however many threads there are.
 
 mod activation;
+#[cfg(target_arch = "aarch64")]
+mod arm_asm;
 mod attention;
 mod bind;
 mod embed;

@@ -9,10 +9,14 @@ pub enum Simd {
     Avx2,
     /// x86-64 with AVX-512 F, BW, VL, DQ and VNNI (since 2019).
     Avx512Vnni,
+    /// 64-bit ARM with NEON: all of them.
+    Neon,
+    /// 64-bit ARM with dot products of bytes (most since 2018).
+    NeonDot,
 }
 
 impl Simd {
-    pub const ALL: [Simd; 3] = [Simd::Portable, Simd::Avx2, Simd::Avx512Vnni];
+    pub const ALL: [Simd; 5] = [Simd::Portable, Simd::Avx2, Simd::Avx512Vnni, Simd::Neon, Simd::NeonDot];
 
     /// The best one of this machine.
     pub fn detect() -> Simd {
@@ -42,6 +46,13 @@ impl Simd {
             }
             #[cfg(not(target_arch = "x86_64"))]
             Simd::Avx2 | Simd::Avx512Vnni => false,
+            // Kernels see bytes in words, which they expect in this order.
+            #[cfg(target_arch = "aarch64")]
+            Simd::Neon => cfg!(target_endian = "little") && std::arch::is_aarch64_feature_detected!("neon"),
+            #[cfg(target_arch = "aarch64")]
+            Simd::NeonDot => Simd::Neon.is_available() && std::arch::is_aarch64_feature_detected!("dotprod"),
+            #[cfg(not(target_arch = "aarch64"))]
+            Simd::Neon | Simd::NeonDot => false,
         }
     }
 }

@@ -361,6 +361,132 @@ mod x86 {
     }
 }
 
+#[cfg(target_arch = "aarch64")]
+pub use arm::Lanes8Neon;
+
+#[cfg(target_arch = "aarch64")]
+mod arm {
+    use super::Vector;
+    use crate::devices::cpu::arm_asm;
+    use std::arch::aarch64::*;
+
+    /// Two registers of NEON.
+    #[derive(Clone, Copy)]
+    pub struct Lanes8Neon(float32x4_t, float32x4_t);
+
+    // SAFETY (all functions): the trait's contract gives the instructions and the memory.
+    #[allow(clippy::undocumented_unsafe_blocks)]
+    impl Vector for Lanes8Neon {
+        const LANES: usize = 8;
+        #[inline(always)]
+        unsafe fn load(from: *const f32) -> Self {
+            unsafe { Self(vld1q_f32(from), vld1q_f32(from.add(4))) }
+        }
+        #[inline(always)]
+        unsafe fn load_f16(from: *const u16) -> Self {
+            unsafe { Self(arm_asm::load_f16(from), arm_asm::load_f16(from.add(4))) }
+        }
+        #[inline(always)]
+        unsafe fn load_i8(from: *const i8) -> Self {
+            unsafe {
+                let wide = vmovl_s8(vld1_s8(from));
+                Self(vcvtq_f32_s32(vmovl_s16(vget_low_s16(wide))), vcvtq_f32_s32(vmovl_high_s16(wide)))
+            }
+        }
+        #[inline(always)]
+        unsafe fn store(self, to: *mut f32) {
+            unsafe {
+                vst1q_f32(to, self.0);
+                vst1q_f32(to.add(4), self.1);
+            }
+        }
+        #[inline(always)]
+        unsafe fn splat(x: f32) -> Self {
+            unsafe { Self(vdupq_n_f32(x), vdupq_n_f32(x)) }
+        }
+        #[inline(always)]
+        unsafe fn add(self, other: Self) -> Self {
+            unsafe { Self(vaddq_f32(self.0, other.0), vaddq_f32(self.1, other.1)) }
+        }
+        #[inline(always)]
+        unsafe fn sub(self, other: Self) -> Self {
+            unsafe { Self(vsubq_f32(self.0, other.0), vsubq_f32(self.1, other.1)) }
+        }
+        #[inline(always)]
+        unsafe fn mul(self, other: Self) -> Self {
+            unsafe { Self(vmulq_f32(self.0, other.0), vmulq_f32(self.1, other.1)) }
+        }
+        #[inline(always)]
+        unsafe fn div(self, other: Self) -> Self {
+            unsafe { Self(vdivq_f32(self.0, other.0), vdivq_f32(self.1, other.1)) }
+        }
+        #[inline(always)]
+        unsafe fn mul_add(self, factor: Self, term: Self) -> Self {
+            unsafe { Self(vfmaq_f32(term.0, self.0, factor.0), vfmaq_f32(term.1, self.1, factor.1)) }
+        }
+        #[inline(always)]
+        unsafe fn max(self, other: Self) -> Self {
+            // The number where one is NaN.
+            unsafe { Self(vmaxnmq_f32(self.0, other.0), vmaxnmq_f32(self.1, other.1)) }
+        }
+        #[inline(always)]
+        unsafe fn at_most(self, bound: Self) -> Self {
+            // NaN where one is NaN.
+            unsafe { Self(vminq_f32(self.0, bound.0), vminq_f32(self.1, bound.1)) }
+        }
+        #[inline(always)]
+        unsafe fn zero_where_below(self, of: Self, bound: Self) -> Self {
+            unsafe {
+                let kept = |x: float32x4_t, below: uint32x4_t| {
+                    vreinterpretq_f32_u32(vbicq_u32(vreinterpretq_u32_f32(x), below))
+                };
+                Self(kept(self.0, vcltq_f32(of.0, bound.0)), kept(self.1, vcltq_f32(of.1, bound.1)))
+            }
+        }
+        #[inline(always)]
+        unsafe fn pow2_of_shifted(self) -> Self {
+            unsafe {
+                let power = |x: float32x4_t| {
+                    let biased = vaddq_s32(vreinterpretq_s32_f32(x), vdupq_n_s32(127));
+                    vreinterpretq_f32_s32(vshlq_n_s32::<23>(biased))
+                };
+                Self(power(self.0), power(self.1))
+            }
+        }
+        #[inline(always)]
+        unsafe fn sum(self) -> f32 {
+            unsafe {
+                let four = vaddq_f32(self.0, self.1);
+                let two = vadd_f32(vget_low_f32(four), vget_high_f32(four));
+                vget_lane_f32::<0>(two) + vget_lane_f32::<1>(two)
+            }
+        }
+        #[inline(always)]
+        unsafe fn max_lane(self) -> f32 {
+            unsafe { vmaxnmvq_f32(vmaxnmq_f32(self.0, self.1)) }
+        }
+        #[inline(always)]
+        unsafe fn transpose8(from: *const f32, from_stride: usize, to: *mut f32, to_stride: usize) {
+            unsafe {
+                // 4 x 4 transposes: pairs of lanes, then pairs of pairs.
+                for (row, column) in [(0, 0), (0, 4), (4, 0), (4, 4)] {
+                    let load = |i: usize| vld1q_f32(from.add((row + i) * from_stride + column));
+                    let store = |j: usize, x: float64x2_t| {
+                        vst1q_f32(to.add((column + j) * to_stride + row), vreinterpretq_f32_f64(x));
+                    };
+                    let (a, b, c, d) = (load(0), load(1), load(2), load(3));
+                    let even = [vreinterpretq_f64_f32(vtrn1q_f32(a, b)), vreinterpretq_f64_f32(vtrn1q_f32(c, d))];
+                    let odd = [vreinterpretq_f64_f32(vtrn2q_f32(a, b)), vreinterpretq_f64_f32(vtrn2q_f32(c, d))];
+                    store(0, vtrn1q_f64(even[0], even[1]));
+                    store(1, vtrn1q_f64(odd[0], odd[1]));
+                    store(2, vtrn2q_f64(even[0], even[1]));
+                    store(3, vtrn2q_f64(odd[0], odd[1]));
+                }
+            }
+        }
+    }
+}
+
 /// `multiversion! { unsafe fn name(args) = body; }` makes `name(simd, args)` of a `body::<V: Vector>(args)`.
 macro_rules! multiversion {
     ($($(#[$doc:meta])* $vis:vis unsafe fn $name:ident($($arg:ident: $ty:ty),* $(,)?) $(-> $ret:ty)? = $body:ident;)*) => {$(
@@ -385,6 +511,11 @@ macro_rules! multiversion {
                     $crate::devices::cpu::vector::Width::Avx512 => avx512($($arg),*),
                     #[cfg(target_arch = "x86_64")]
                     $crate::devices::cpu::vector::Width::Avx2 => avx2($($arg),*),
+                    // Part of the target: no function has to enable it.
+                    #[cfg(target_arch = "aarch64")]
+                    $crate::devices::cpu::vector::Width::Neon => {
+                        $body::<$crate::devices::cpu::vector::Lanes8Neon>($($arg),*)
+                    }
                     $crate::devices::cpu::vector::Width::Portable => {
                         $body::<$crate::devices::cpu::vector::Lanes8>($($arg),*)
                     }
@@ -403,6 +534,8 @@ pub enum Width {
     Avx2,
     #[cfg(target_arch = "x86_64")]
     Avx512,
+    #[cfg(target_arch = "aarch64")]
+    Neon,
 }
 
 impl Width {
@@ -415,6 +548,10 @@ impl Width {
             Simd::Avx512Vnni => Width::Avx512,
             #[cfg(not(target_arch = "x86_64"))]
             Simd::Avx2 | Simd::Avx512Vnni => Width::Portable,
+            #[cfg(target_arch = "aarch64")]
+            Simd::Neon | Simd::NeonDot => Width::Neon,
+            #[cfg(not(target_arch = "aarch64"))]
+            Simd::Neon | Simd::NeonDot => Width::Portable,
         }
     }
 }
@@ -540,6 +677,10 @@ mod tests {
         #[cfg(target_arch = "x86_64")]
         if Simd::Avx2.is_available() {
             check::<Lanes8Avx2>();
+        }
+        #[cfg(target_arch = "aarch64")]
+        if Simd::Neon.is_available() {
+            check::<Lanes8Neon>();
         }
     }
 }

@@ -4,6 +4,8 @@
 //! rows and a lane belongs to one output. Each output is summed in one fixed order, so its bits depend neither on how
 //! many rows are computed nor on how the work is shared among threads.
 
+#[cfg(target_arch = "aarch64")]
+mod arm_neon;
 pub mod format;
 mod input;
 mod planes;
@@ -268,6 +270,8 @@ fn kernel(simd: Simd, dtype: DType, format: ActivationFormat) -> Kernel {
             Simd::Avx512Vnni => x86_avx512::float::<F>,
             #[cfg(target_arch = "x86_64")]
             Simd::Avx2 => x86_avx2::float::<F>,
+            #[cfg(target_arch = "aarch64")]
+            Simd::Neon | Simd::NeonDot => arm_neon::float::<F>,
             _ => portable::float::<F, { cfg!(not(target_arch = "x86_64")) }>,
         },
         quantised F => match (simd, format) {
@@ -279,6 +283,12 @@ fn kernel(simd: Simd, dtype: DType, format: ActivationFormat) -> Kernel {
             (Simd::Avx2, ActivationFormat::F32) => x86_avx2::exact::<F>,
             #[cfg(target_arch = "x86_64")]
             (Simd::Avx2, ActivationFormat::Int8) => x86_avx2::int8::<F>,
+            #[cfg(target_arch = "aarch64")]
+            (Simd::Neon | Simd::NeonDot, ActivationFormat::F32) => arm_neon::exact::<F>,
+            #[cfg(target_arch = "aarch64")]
+            (Simd::Neon, ActivationFormat::Int8) => arm_neon::int8::<F>,
+            #[cfg(target_arch = "aarch64")]
+            (Simd::NeonDot, ActivationFormat::Int8) => arm_neon::int8_dot::<F>,
             (_, ActivationFormat::F32) => portable::exact::<F, { cfg!(not(target_arch = "x86_64")) }>,
             (_, ActivationFormat::Int8) => portable::int8::<F>,
         }

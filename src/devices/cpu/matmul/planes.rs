@@ -29,7 +29,7 @@ pub const fn split(bits: usize) -> (usize, usize) {
 
 /// Place of expanded register `i` in a plane of `bits` bits: register and shift.
 #[inline(always)]
-const fn place(bits: usize, i: usize) -> (usize, usize) {
+pub const fn place(bits: usize, i: usize) -> (usize, usize) {
     match bits {
         4 => (i % 4, 4 * (i / 4)),
         2 => (i / 4, 2 * (i % 4)),

@@ -246,6 +246,23 @@ fn int8_products_have_the_same_bits_with_every_instruction_set() {
     }
 }
 
+/// Plain code for ARM rounds once too, so nothing differs.
+#[cfg(target_arch = "aarch64")]
+#[test]
+fn exact_products_have_the_same_bits_with_every_instruction_set() {
+    let mut noise = Noise(19);
+    for dtype in TYPES {
+        let matrix = Matrix::random(dtype, 768, 48, 1, &mut noise);
+        let x = noise.values(768 * 19);
+        let expected = matrix.multiply(Simd::Portable, ActivationFormat::F32, 0, &x);
+        for simd in Simd::available() {
+            let actual = matrix.multiply(simd, ActivationFormat::F32, 0, &x);
+            let same = actual.iter().zip(&expected).all(|(a, e)| a.to_bits() == e.to_bits());
+            assert!(same, "{dtype} {simd:?}");
+        }
+    }
+}
+
 #[test]
 fn a_row_has_the_same_bits_alone_and_in_any_batch() {
     let mut noise = Noise(3);
