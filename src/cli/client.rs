@@ -8,6 +8,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::cli::CliError;
 use crate::cli::args::DeviceArgs;
+use crate::cli::printable::printable;
 use crate::engine::protocol::{Command, Event, LoadOptions, ModelInfo, RequestId};
 use crate::engine::run::{CommandSender, Engine};
 
@@ -94,6 +95,7 @@ impl LoadBar {
     }
 
     fn note(&self, text: &str) {
+        let text = printable(text);
         match &self.0 {
             Some(bar) => bar.suspend(|| eprintln!("note: {text}")),
             None => eprintln!("note: {text}"),

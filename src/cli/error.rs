@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::cli::printable::printable;
+
 /// Any error of the layers below, or words of a command's own.
 #[derive(Debug)]
 pub enum CliError {
@@ -36,7 +38,8 @@ impl CliError {
 impl fmt::Display for CliError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            CliError::Usage(message) | CliError::Failed(message) => f.write_str(message),
+            // It may quote a file, a template or a model: none of them may command the terminal.
+            CliError::Usage(message) | CliError::Failed(message) => f.write_str(&printable(message)),
             CliError::BrokenPipe => f.write_str("output was closed"),
         }
     }
@@ -49,5 +52,15 @@ impl<E: std::error::Error + 'static> From<E> for CliError {
             Some(io) if io.kind() == std::io::ErrorKind::BrokenPipe => CliError::BrokenPipe,
             _ => CliError::Failed(error.to_string()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quoted_text_cannot_command_the_terminal() {
+        assert_eq!(CliError::failed("bad \x1b]0;owned\x07 name").to_string(), "bad ]0;owned name");
     }
 }

@@ -73,10 +73,11 @@ impl Model {
         self.gguf.tensors().iter().map(|t| t.shape.n_elements()).sum()
     }
 
-    /// `general.name`, else the file's name.
+    /// `general.name`, else the file's name; without control characters, which a file can hold.
     pub fn name(&self) -> String {
         let named = self.gguf.metadata().opt_str("general.name").ok().flatten().map(str::to_owned);
-        named.unwrap_or_else(|| self.path.file_stem().unwrap_or_default().to_string_lossy().into_owned())
+        let name = named.unwrap_or_else(|| self.path.file_stem().unwrap_or_default().to_string_lossy().into_owned());
+        name.chars().filter(|c| !c.is_control()).collect()
     }
 
     /// A weight's bytes in the file.
