@@ -329,3 +329,13 @@ fn chat_keeps_the_conversation_and_moves_layers() {
     assert!(stderr.contains("no command /nonsense"), "{stderr}");
     assert!(String::from_utf8_lossy(&output.stdout).lines().count() >= 2);
 }
+
+/// The demo's own defaults: exact activations and the likeliest token give the model's golden answer.
+#[test]
+fn demo_answers_a_question() {
+    smollm2();
+    let output = with_stdin(&["demo", "--ctx", "1024", "-n", "60"], b"What is the capital of France?\n");
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{stderr}");
+    assert!(stdout.contains("The capital of France is Paris."), "{stdout}");
+}

@@ -7,7 +7,8 @@ use clap::Args;
 
 use crate::cli::CliError;
 use crate::devices::Device;
-use crate::devices::cpu::CpuDevice;
+use crate::devices::cpu::matmul::ActivationFormat;
+use crate::devices::cpu::{CpuConfig, CpuDevice};
 use crate::devices::discover;
 use crate::devices::rig::Rig;
 use crate::engine::kv::KvType;
@@ -24,6 +25,9 @@ pub struct DeviceArgs {
     /// Number of CPU devices, each with memory of its own
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64), conflicts_with = "rig")]
     pub cpu_devices: u16,
+    /// How CPU devices round activations for quantised weights: int8 is faster, f32 is exact [default: int8; demo: f32]
+    #[arg(long, value_parser = parse_activations)]
+    pub activations: Option<ActivationFormat>,
     /// TOML file of simulated devices (they compute on this CPU)
     #[arg(long)]
     pub rig: Option<PathBuf>,
@@ -36,7 +40,9 @@ impl DeviceArgs {
             Some(path) => discover::rig_devices(&Rig::load(path)?, threads),
             None => discover::cpu_devices(usize::from(self.cpu_devices), threads),
         };
-        configs.into_iter().map(|c| Ok(Arc::new(CpuDevice::new(c)?) as Arc<dyn Device>)).collect()
+        let activations = self.activations.unwrap_or(ActivationFormat::Int8);
+        let device = |config| Ok(Arc::new(CpuDevice::new(CpuConfig { activations, ..config })?) as Arc<dyn Device>);
+        configs.into_iter().map(device).collect()
     }
 }
 
@@ -79,9 +85,9 @@ pub struct SamplingArgs {
     /// Seed of the random numbers [default: a new one each time]
     #[arg(long)]
     pub seed: Option<u64>,
-    /// Temperature; 0 always takes the likeliest token
-    #[arg(long, default_value_t = SamplerSettings::default().temperature, allow_negative_numbers = true)]
-    pub temp: f32,
+    /// Temperature; 0 always takes the likeliest token [default: 0.8; demo: 0]
+    #[arg(long, allow_negative_numbers = true)]
+    pub temp: Option<f32>,
     /// Keep the k likeliest tokens; 0 keeps all
     #[arg(long, default_value_t = SamplerSettings::default().top_k)]
     pub top_k: u32,
@@ -100,7 +106,7 @@ impl SamplingArgs {
     pub fn settings(&self) -> Result<SamplerSettings, CliError> {
         let settings = SamplerSettings {
             seed: self.seed.unwrap_or_else(seed_from_time),
-            temperature: self.temp,
+            temperature: self.temp.unwrap_or(SamplerSettings::default().temperature),
             top_k: self.top_k,
             top_p: self.top_p,
             min_p: self.min_p,
@@ -115,6 +121,14 @@ impl SamplingArgs {
 fn seed_from_time() -> u64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     since.map_or(0, |d| d.as_nanos() as u64)
+}
+
+fn parse_activations(text: &str) -> Result<ActivationFormat, String> {
+    match text {
+        "int8" => Ok(ActivationFormat::Int8),
+        "f32" => Ok(ActivationFormat::F32),
+        _ => Err(format!("'{text}' is not int8 or f32")),
+    }
 }
 
 /// `1,2,3` or a JSON array.

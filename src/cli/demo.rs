@@ -9,6 +9,7 @@ use crate::cli::args::{DeviceArgs, ModelArgs, SamplingArgs, SizeArgs};
 use crate::cli::client::{Client, Interrupts};
 use crate::cli::printable::printable;
 use crate::cli::{fetch_bar, run};
+use crate::devices::cpu::matmul::ActivationFormat;
 use crate::engine::protocol::{
     ChangeState, ChatMessage, Command, Event, GenerateRequest, LoadOptions, Prompt, StopReason, Summary, When,
 };
@@ -50,7 +51,11 @@ struct ConversationArgs {
     n: Option<u32>,
 }
 
-pub fn demo(args: Args) -> Result<(), CliError> {
+/// A model this small is easily thrown off: unless asked otherwise, the demo computes exactly and takes the likeliest
+/// token.
+pub fn demo(mut args: Args) -> Result<(), CliError> {
+    args.rest.devices.activations.get_or_insert(ActivationFormat::F32);
+    args.rest.sampling.temp.get_or_insert(0.0);
     let path = fetch_bar::fetch_demo()?;
     if args.fetch_only {
         writeln!(std::io::stdout(), "{}", path.display())?;
