@@ -19,14 +19,11 @@ pub const OUTPUT_ROWS: usize = 16;
 pub struct Executor {
     workers: BTreeMap<DeviceId, Worker>,
     segments: Vec<Arc<Segment>>,
-    in_flight: HashMap<u64, InFlight>,
+    /// By step id.
+    in_flight: HashMap<u64, Arc<Step>>,
     next_step_id: u64,
     stop: Arc<AtomicBool>,
     clock: Clock,
-}
-
-struct InFlight {
-    step: Arc<Step>,
 }
 
 /// A step that has gone through all segments.
@@ -91,7 +88,7 @@ impl Executor {
         self.next_step_id += 1;
         self.send(step_id, 0, &step, vec![])?;
         self.clock.active_since.get_or_insert_with(Instant::now);
-        self.in_flight.insert(step_id, InFlight { step });
+        self.in_flight.insert(step_id, step);
         Ok(())
     }
 
@@ -115,7 +112,7 @@ impl Executor {
     pub fn on_reply(&mut self, reply: Reply) -> Option<Result<Completed, DeviceError>> {
         *self.clock.busy.entry(reply.device).or_default() += reply.busy;
         self.clock.hops += reply.transfer;
-        let step = self.in_flight.get(&reply.step_id)?.step.clone();
+        let step = self.in_flight.get(&reply.step_id)?.clone();
         let hop = match reply.result {
             Ok(hop) => hop,
             Err(error) => return Some(self.finish(reply.step_id, Err(error))),

@@ -178,7 +178,7 @@ impl Generation {
     /// Takes a computed step: notes it in the session and, if it has logits, chooses the next token.
     pub fn on_completed(&mut self, completed: Completed, session: &mut Session, text: &TextModel) -> Next {
         let step = &completed.step;
-        if self.is_ending() && self.has_failed() || !session.append(step.first_position, &step.tokens) {
+        if self.has_failed() || !session.append(step.first_position, &step.tokens) {
             return Next::Wait;
         }
         match self.phase {

@@ -195,10 +195,9 @@ impl State {
         let cancel = Arc::new(AtomicBool::new(false));
         self.loading = Some(Loading { id, cancel: cancel.clone() });
         let (devices, messages) = (self.devices.clone(), self.messages.clone());
-        let progress = messages.clone();
         std::thread::spawn(move || {
             let report = |done_bytes, total_bytes| {
-                let _ = progress.send(Message::LoadProgress { id, done_bytes, total_bytes });
+                let _ = messages.send(Message::LoadProgress { id, done_bytes, total_bytes });
             };
             let result = Box::new(load(&options, &devices, &cancel, &report));
             let _ = messages.send(Message::LoadDone { id, result });
@@ -285,7 +284,6 @@ impl State {
     /// Sends the next steps of what is going on, as many as keep all devices busy.
     fn advance(&mut self) {
         let max_in_flight = self.exec.n_segments() + 1;
-        let Some(loaded) = &mut self.loaded else { return };
         match &mut self.work {
             Work::Idle => {}
             Work::Generating(generation) => {
@@ -308,7 +306,6 @@ impl State {
                     }
                 }
                 if self.exec.n_in_flight() == 0 {
-                    loaded.session.clear();
                     self.finish_logits();
                 }
             }
@@ -443,11 +440,8 @@ impl State {
         self.change = Some(Change { id, placement, when, cancel: cancel.clone(), phase: ChangePhase::Staging });
         let (model, devices, messages) = (loaded.model.clone(), self.devices.clone(), self.messages.clone());
         std::thread::spawn(move || {
-            let progress = std::sync::Mutex::new(messages.clone());
-            let report = |progress_now| {
-                if let Ok(sender) = progress.lock() {
-                    let _ = sender.send(Message::StageProgress { id, progress: progress_now });
-                }
+            let report = |progress| {
+                let _ = messages.send(Message::StageProgress { id, progress });
             };
             let result = Box::new(stage(&model, &devices, &order, &cancel, &report));
             let _ = messages.send(Message::StageDone { id, result });
