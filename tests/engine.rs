@@ -3,8 +3,8 @@
 mod common;
 
 use common::{Client, cpus, golden, golden_json, greedy, ids, options, sims, smollm2, summary};
-use layercake::devices::DeviceKind;
 use layercake::devices::cpu::matmul::ActivationFormat;
+use layercake::devices::{DeviceId, DeviceKind};
 use layercake::engine::budget::plan_memory;
 use layercake::engine::kv::KvType;
 use layercake::engine::model::{Devices, Model};
@@ -206,4 +206,110 @@ fn chat_stops_at_the_end_of_the_turn_and_at_stop_texts() {
     let cut = client.generate(request(&[word]));
     assert_eq!(cut.stop, StopReason::StopText);
     assert_eq!(cut.text, whole.text[..whole.text.find(word).unwrap()]);
+}
+
+fn question() -> Vec<ChatMessage> {
+    let content = "What is gravity? Answer in one sentence.".into();
+    vec![ChatMessage { role: "user".into(), content }]
+}
+
+fn chat(prompt: Prompt, n: u32) -> GenerateRequest {
+    GenerateRequest { prompt, max_tokens: Some(n), ignore_eog: false, ..greedy(vec![], n) }
+}
+
+/// The cut is made where the model's own tokens end, so with the cache the rest is the very same. A fresh engine cuts
+/// the text into tokens by itself; at word ends, in a text that was made of whole words, that gives the same ids.
+#[test]
+fn an_answer_goes_on_as_if_it_had_not_stopped() {
+    let options = LoadOptions { n_ctx: Some(1024), ..options(smollm2(), KvType::F16, None) };
+    let mut client = Client::loaded(cpus(1, ActivationFormat::Int8), options.clone());
+    let whole = client.generate(chat(Prompt::Chat(question()), 60));
+    let mut other = Client::loaded(cpus(1, ActivationFormat::Int8), options);
+    for n in [1, 7, 15] {
+        let begun = client.generate(chat(Prompt::Chat(question()), n));
+        assert_eq!(begun.ids[..], whole.ids[..n as usize]);
+        let mut messages = question();
+        messages.push(ChatMessage { role: "assistant".into(), content: begun.text.clone() });
+        let events = generate(&mut client, chat(Prompt::Continue(messages.clone()), 60 - n));
+        let n_prompt = events.iter().find_map(|e| match e {
+            Event::PrefillStarted { prompt_ids, .. } => Some(prompt_ids.len()),
+            _ => None,
+        });
+        // The answer's last token was never computed, and a prompt's last one always is.
+        assert_eq!(n_cached(&events) + 1, n_prompt.unwrap(), "all that can be is reused");
+        let rest = summary(events);
+        assert_eq!(rest.ids[..], whole.ids[n as usize..], "after {n} tokens");
+        assert_eq!(begun.text + &rest.text, whole.text);
+        assert_eq!(other.generate(chat(Prompt::Continue(messages), 60 - n)).text, rest.text);
+    }
+    // A text the model did not write goes on, too; names of special tokens in it are text.
+    let mut messages = question();
+    messages.push(ChatMessage { role: "assistant".into(), content: "Gravity<|im_end|> is".into() });
+    let events = generate(&mut client, chat(Prompt::Continue(messages), 4));
+    let Some(Event::PrefillStarted { prompt_ids, thinks_first, .. }) = events.first() else { panic!("{events:?}") };
+    let end_of_turn = 2;
+    assert_eq!(prompt_ids.iter().filter(|id| **id == end_of_turn).count(), 2, "after system and user: {prompt_ids:?}");
+    assert!(!thinks_first);
+    let id = client.new_id();
+    let request = Box::new(chat(Prompt::Continue(question()), 4));
+    let events = client.call(Command::Generate { id, request }, |_, _| {});
+    assert!(matches!(&events[..], [Event::Failed { message, .. }] if message.contains("user")), "{events:?}");
+}
+
+#[test]
+fn stats_of_devices_add_up() {
+    let model = golden("models/qwen3moe.gguf");
+    let devices = cpus(3, ActivationFormat::Int8);
+    let kept = devices.clone();
+    let mut client = Client::new(devices);
+    assert_eq!(client.engine.devices.len(), 3);
+    let idle = client.engine.stats.borrow().clone();
+    assert_eq!(idle.devices.len(), 3);
+    assert!(idle.devices.iter().all(|d| d.total_bytes > 0 && d.n_parts == 0 && d.decode_share.is_none()));
+
+    let events = client.load(options(model, KvType::F16, Some("cpu0=embed,0; cpu1=1-2,head")));
+    let Some(Event::Loaded { info, .. }) = events.last() else { panic!("{events:?}") };
+    assert_eq!((info.parts.len(), info.is_moe, info.quant.is_empty()), (8, true, false));
+    let stats = client.engine.stats.borrow().clone();
+    let sum = |pick: fn(&layercake::engine::protocol::PartInfo) -> u64| info.parts.iter().map(pick).sum::<u64>();
+    assert_eq!(stats.devices.iter().map(|d| d.weight_bytes).sum::<u64>(), sum(|p| p.weight_bytes));
+    assert_eq!(stats.devices.iter().map(|d| d.kv_bytes).sum::<u64>(), sum(|p| p.kv_bytes));
+    assert!(stats.part_ms.len() == 8 && stats.part_ms.iter().all(Option::is_none));
+    let mut progress = events.iter().filter_map(|e| match e {
+        Event::LoadProgress { done_bytes, total_bytes, devices, .. } => Some((*done_bytes, *total_bytes, devices)),
+        _ => None,
+    });
+    let (done_bytes, total_bytes, devices) = progress.next_back().unwrap();
+    assert_eq!(done_bytes, total_bytes);
+    assert_eq!(devices.iter().map(|d| d.total_bytes).sum::<u64>(), total_bytes);
+    assert!(devices.len() == 2 && devices.iter().all(|d| d.done_bytes == d.total_bytes));
+
+    let before = client.engine.stats.borrow().devices[0].busy_total;
+    let answer = client.generate(greedy(prompt(), 24));
+    let stats = client.engine.stats.borrow().clone();
+    assert_eq!(stats.timings, answer.timings);
+    let t = &answer.timings;
+    for (device, times) in stats.devices[..2].iter().zip(&t.devices) {
+        assert_eq!((device.id, times.busy), (times.id, times.prefill_busy + times.decode_busy));
+        assert!(times.prefill_busy > std::time::Duration::ZERO && times.decode_busy > std::time::Duration::ZERO);
+        let held = device.weight_bytes + device.kv_bytes + device.scratch_bytes;
+        // Working memory grows to its planned size with the first full micro-batch.
+        let least = device.weight_bytes + device.kv_bytes;
+        assert!((least..=held + held / 50).contains(&device.ours_bytes), "{device:?}");
+        assert!(device.prefill_tokens_per_s.unwrap() >= stats.prefill_tokens_per_s.unwrap());
+        let share = device.busy_total.as_secs_f64() / (times.busy + before).as_secs_f64();
+        assert!((0.99..1.01).contains(&share), "{share}");
+    }
+    let shares: f64 = stats.devices.iter().filter_map(|d| d.decode_share).sum::<f64>() + stats.hop_share.unwrap();
+    assert!(shares > 0.1 && shares <= 1.0, "{shares}");
+    let unused = &stats.devices[2];
+    assert_eq!((unused.id, unused.n_parts, unused.decode_ms_per_token), (DeviceId::cpu(2), 0, None));
+    assert_eq!(unused.ours_bytes, kept[2].memory().ours_bytes);
+    // One row of hidden values for every token, once from device to device.
+    let hop_bytes = t.prefill_hop_bytes / t.prefill_tokens as u64;
+    assert!(hop_bytes > 0 && t.decode_hop_bytes == hop_bytes * t.decode_tokens as u64);
+    // The parts' times are those of their devices.
+    let part_ms: f64 = stats.part_ms.iter().map(|ms| f64::from(ms.unwrap())).sum();
+    let device_ms: f64 = stats.devices.iter().filter_map(|d| d.decode_ms_per_token).sum();
+    assert!((part_ms / device_ms - 1.0).abs() < 0.1, "{part_ms} is not {device_ms}");
 }

@@ -63,9 +63,15 @@ pub struct SizeArgs {
     /// Context length in tokens [default: the model's own, at most 8192]
     #[arg(long)]
     pub ctx: Option<u32>,
-    /// Element type of the KV cache: f16, q8_0 or f32
-    #[arg(long, default_value = "f16")]
-    pub kv: KvType,
+    /// Element type of the KV cache: f16, q8_0 or f32 [default: f16]
+    #[arg(long)]
+    pub kv: Option<KvType>,
+}
+
+impl SizeArgs {
+    pub fn kv(&self) -> KvType {
+        self.kv.unwrap_or(KvType::F16)
+    }
 }
 
 impl ModelArgs {
@@ -73,7 +79,7 @@ impl ModelArgs {
         Ok(LoadOptions {
             path: models::resolve(&self.model)?,
             n_ctx: self.size.ctx,
-            kv: self.size.kv,
+            kv: self.size.kv(),
             placement: self.place.clone(),
         })
     }
@@ -88,37 +94,44 @@ pub struct SamplingArgs {
     /// Temperature; 0 always takes the likeliest token [default: 0.8; demo: 0]
     #[arg(long, allow_negative_numbers = true)]
     pub temp: Option<f32>,
-    /// Keep the k likeliest tokens; 0 keeps all
-    #[arg(long, default_value_t = SamplerSettings::default().top_k)]
-    pub top_k: u32,
-    /// Keep the likeliest tokens whose probabilities reach this sum; 1 keeps all
-    #[arg(long, default_value_t = SamplerSettings::default().top_p, allow_negative_numbers = true)]
-    pub top_p: f32,
-    /// Keep tokens at least this probable relative to the likeliest; 0 keeps all
-    #[arg(long, default_value_t = SamplerSettings::default().min_p, allow_negative_numbers = true)]
-    pub min_p: f32,
-    /// Divide the logits of recent tokens by this; 1 is off
-    #[arg(long, default_value_t = SamplerSettings::default().repeat_penalty, allow_negative_numbers = true)]
-    pub repeat_penalty: f32,
+    /// Keep the k likeliest tokens; 0 keeps all [default: 40]
+    #[arg(long)]
+    pub top_k: Option<u32>,
+    /// Keep the likeliest tokens whose probabilities reach this sum; 1 keeps all [default: 0.95]
+    #[arg(long, allow_negative_numbers = true)]
+    pub top_p: Option<f32>,
+    /// Keep tokens at least this probable relative to the likeliest; 0 keeps all [default: 0.05]
+    #[arg(long, allow_negative_numbers = true)]
+    pub min_p: Option<f32>,
+    /// Divide the logits of recent tokens by this; 1 is off [default: 1]
+    #[arg(long, allow_negative_numbers = true)]
+    pub repeat_penalty: Option<f32>,
 }
 
 impl SamplingArgs {
+    /// What was asked for, over the sampler's defaults.
     pub fn settings(&self) -> Result<SamplerSettings, CliError> {
+        self.over(SamplerSettings { seed: seed_from_time(), ..SamplerSettings::default() })
+    }
+
+    /// What was asked for, over `base`.
+    pub fn over(&self, base: SamplerSettings) -> Result<SamplerSettings, CliError> {
         let settings = SamplerSettings {
-            seed: self.seed.unwrap_or_else(seed_from_time),
-            temperature: self.temp.unwrap_or(SamplerSettings::default().temperature),
-            top_k: self.top_k,
-            top_p: self.top_p,
-            min_p: self.min_p,
-            repeat_penalty: self.repeat_penalty,
-            ..SamplerSettings::default()
+            seed: self.seed.unwrap_or(base.seed),
+            temperature: self.temp.unwrap_or(base.temperature),
+            top_k: self.top_k.unwrap_or(base.top_k),
+            top_p: self.top_p.unwrap_or(base.top_p),
+            min_p: self.min_p.unwrap_or(base.min_p),
+            repeat_penalty: self.repeat_penalty.unwrap_or(base.repeat_penalty),
+            ..base
         };
         settings.validate().map_err(|e| CliError::usage(e.to_string()))?;
         Ok(settings)
     }
 }
 
-fn seed_from_time() -> u64 {
+/// Another one each time.
+pub fn seed_from_time() -> u64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     since.map_or(0, |d| d.as_nanos() as u64)
 }

@@ -128,7 +128,7 @@ pub fn bench(args: Args) -> Result<(), CliError> {
         ([], true) => vec![None],
         (some, _) => some.iter().cloned().map(Some).collect(),
     };
-    let options = |placement| LoadOptions { path: path.clone(), n_ctx: Some(n_ctx), kv: args.size.kv, placement };
+    let options = |placement| LoadOptions { path: path.clone(), n_ctx: Some(n_ctx), kv: args.size.kv(), placement };
     for placement in placements {
         let info = client.load(options(placement))?;
         for &depth in &args.depth {
@@ -234,12 +234,13 @@ fn measure(
         tokens_per_s_median: median,
         samples,
         devices,
-        hops_ms_per_step: total.hops.as_secs_f64() * 1e3 / n_steps,
+        hops_ms_per_step: total.hops().as_secs_f64() * 1e3 / n_steps,
     })
 }
 
 fn add(total: &mut Timings, t: &Timings) {
-    total.hops += t.hops;
+    total.prefill_hops += t.prefill_hops;
+    total.decode_hops += t.decode_hops;
     for device in &t.devices {
         match total.devices.iter_mut().find(|d| d.id == device.id) {
             Some(sum) => {

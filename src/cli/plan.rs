@@ -1,4 +1,4 @@
-//! `layercake plan`: what a placement takes on each device. Reads only the file's header.
+//! `layercake plan`: what a placement takes on each device and how fast it would be. Reads only the file's header.
 
 use std::io::Write;
 
@@ -8,6 +8,7 @@ use crate::cli::CliError;
 use crate::cli::args::{DeviceArgs, ModelArgs};
 use crate::cli::table::{Table, bytes};
 use crate::engine::budget;
+use crate::engine::forecast::{Basis, BottleneckAt, Forecast};
 use crate::engine::model::{Devices, Model};
 use crate::engine::protocol::LoadOptions;
 
@@ -36,6 +37,7 @@ pub fn plan(args: Args) -> Result<(), CliError> {
             .devices
             .iter()
             .map(|d| {
+                let speed = plan.forecast.devices.iter().find(|f| f.id == d.id);
                 json!({
                     "id": d.id.to_string(),
                     "simulated": simulated(d.id),
@@ -46,23 +48,36 @@ pub fn plan(args: Args) -> Result<(), CliError> {
                     "free_bytes": d.free_bytes,
                     "total_bytes": d.total_bytes,
                     "short_bytes": d.short_bytes,
+                    "decode_ms": speed.map(|f| f.decode_ms),
+                    "decode_share": speed.map(|f| f.decode_share),
+                    "basis": speed.map(|f| f.basis.name()),
                 })
             })
             .collect();
         let object = json!({
             "model": model.name(), "n_ctx": model.n_ctx, "kv": model.kv,
             "placement": placement, "fits": fits, "devices": list, "notes": plan.notes,
+            "forecast": {
+                "decode_tokens_per_s": plan.forecast.decode_tokens_per_s,
+                "prefill_tokens_per_s": plan.forecast.prefill_tokens_per_s,
+                "n_hops": plan.forecast.n_hops,
+                "hop_ms": plan.forecast.hop_ms,
+                "bottleneck": plan.forecast.bottleneck.at.to_string(),
+                "bottleneck_share": plan.forecast.bottleneck.share,
+                "basis": plan.forecast.basis().name(),
+            },
         });
         writeln!(out, "{object}")?;
     } else {
         writeln!(out, "{}: context {}, {} KV cache", model.name(), model.n_ctx, model.kv)?;
-        let mut table = Table::new(&["device", "weights", "KV", "scratch", "margin", "free now", ""]);
+        let mut table = Table::new(&["device", "weights", "KV", "scratch", "margin", "free now", "ms/token", ""]);
         for d in &plan.fit.devices {
             let verdict = match (d.short_bytes, d.is_used()) {
                 (0, true) => "fits".to_owned(),
                 (0, false) => "not used".to_owned(),
                 (short, _) => format!("{} short", bytes(short)),
             };
+            let speed = plan.forecast.devices.iter().find(|f| f.id == d.id);
             let sim = if simulated(d.id) { " SIM" } else { "" };
             table.row([
                 format!("{}{sim}", d.id),
@@ -71,14 +86,34 @@ pub fn plan(args: Args) -> Result<(), CliError> {
                 bytes(d.scratch_bytes),
                 bytes(d.margin_bytes),
                 bytes(d.free_bytes),
+                speed.map_or_else(String::new, |f| format!("{:.2}", f.decode_ms)),
                 verdict,
             ]);
         }
         write!(out, "{table}")?;
         writeln!(out, "placement: {placement}")?;
+        writeln!(out, "forecast: {}", forecast_text(&plan.forecast))?;
         plan.notes.iter().for_each(|note| eprintln!("note: {note}"));
     }
     out.flush()?;
     plan.fit.check()?;
     Ok(())
+}
+
+/// One line: rates, what is slowest, and what the figures rest on.
+fn forecast_text(forecast: &Forecast) -> String {
+    let basis = match forecast.basis() {
+        Basis::Measured => "as measured",
+        Basis::PartlyMeasured => "as measured in part",
+        Basis::Rate => "from memory rates that are known",
+        Basis::Assumed => "from memory rates that are assumed",
+    };
+    format!(
+        "decode {:.1} tok/s, prefill {:.0} tok/s; {} take{} {:.0} % of a token's time ({basis})",
+        forecast.decode_tokens_per_s,
+        forecast.prefill_tokens_per_s,
+        forecast.bottleneck.at,
+        if forecast.bottleneck.at == BottleneckAt::Hops { "" } else { "s" },
+        forecast.bottleneck.share * 100.0,
+    )
 }

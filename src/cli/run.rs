@@ -244,7 +244,12 @@ pub fn timings_json(timings: &Timings) -> serde_json::Value {
     let devices: Vec<_> = timings
         .devices
         .iter()
-        .map(|d| json!({ "id": d.id.to_string(), "busy_ms": ms(d.busy), "wait_ms": ms(d.wait) }))
+        .map(|d| {
+            json!({
+                "id": d.id.to_string(), "busy_ms": ms(d.busy), "wait_ms": ms(d.wait),
+                "prefill_busy_ms": ms(d.prefill_busy), "decode_busy_ms": ms(d.decode_busy),
+            })
+        })
         .collect();
     json!({
         "prefill_tokens": timings.prefill_tokens,
@@ -252,7 +257,8 @@ pub fn timings_json(timings: &Timings) -> serde_json::Value {
         "decode_tokens": timings.decode_tokens,
         "decode_ms": ms(timings.decode),
         "devices": devices,
-        "hops_ms": ms(timings.hops),
+        "hops_ms": ms(timings.hops()),
+        "hop_bytes": timings.hop_bytes(),
     })
 }
 
@@ -269,7 +275,7 @@ pub fn figures(summary: &Summary) -> String {
         t.decode_tokens,
         rate(t.decode_tokens, t.decode),
         devices.join(", "),
-        t.hops.as_secs_f64() * 1e3,
+        t.hops().as_secs_f64() * 1e3,
         serde_json::to_value(summary.stop).ok().and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default(),
     )
 }

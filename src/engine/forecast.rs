@@ -3,6 +3,8 @@
 //! Decoding reads every weight of a device once per token, so its time is bytes over memory rate; prefilling is bound
 //! by arithmetic. What was measured wins over what follows from rates, a rate that is known over one that is assumed.
 
+use std::fmt;
+
 use crate::devices::{DeviceId, DeviceKind};
 use crate::engine::part::Part;
 use crate::engine::placement::{Needs, Placement, plan};
@@ -148,6 +150,18 @@ pub enum Basis {
     Assumed,
 }
 
+impl Basis {
+    /// One word, for a table.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Basis::Measured => "measured",
+            Basis::PartlyMeasured => "partly measured",
+            Basis::Rate => "rate",
+            Basis::Assumed => "assumed",
+        }
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct DeviceForecast {
     pub id: DeviceId,
@@ -178,6 +192,15 @@ pub enum BottleneckAt {
     Hops,
 }
 
+impl fmt::Display for BottleneckAt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BottleneckAt::Device(id) => write!(f, "{id}"),
+            BottleneckAt::Hops => f.write_str("hops"),
+        }
+    }
+}
+
 #[derive(Clone, PartialEq, Debug)]
 pub struct Forecast {
     /// Those used, in the order of their first part.
@@ -190,6 +213,13 @@ pub struct Forecast {
     pub decode_tokens_per_s: f64,
     pub prefill_tokens_per_s: f64,
     pub bottleneck: Bottleneck,
+}
+
+impl Forecast {
+    /// What it rests on: of all devices used, the least certain.
+    pub fn basis(&self) -> Basis {
+        self.devices.iter().map(|d| d.basis).max().unwrap_or(Basis::Assumed)
+    }
 }
 
 /// How fast `placement` would be.

@@ -1,16 +1,17 @@
 //! One answer on its way: prefill, then token after token. A state machine; who computes the steps is not its concern.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::devices::{DeviceError, Step};
-use crate::engine::exec::{BATCH_ROWS, Completed};
+use crate::engine::exec::{BATCH_ROWS, Completed, StepKind};
 use crate::engine::model::Model;
 use crate::engine::protocol::{GenerateRequest, RequestId, StopReason, Summary, Timings};
 use crate::engine::sampler::{Sampler, SamplerError};
 use crate::engine::session::Session;
 use crate::engine::stop_text::StopMatcher;
-use crate::engine::text::{TextError, TextModel};
+use crate::engine::text::{PromptIds, TextError, TextModel};
 use crate::engine::tokenizer::{StreamDecoder, Tokenizer};
 
 #[derive(Debug, thiserror::Error)]
@@ -62,7 +63,13 @@ pub struct Generation {
     prefill_ended: Option<Instant>,
     n_prefilled: usize,
     n_decoded: usize,
+    thinks_first: bool,
+    /// When the last decoded tokens came.
+    recent: VecDeque<Instant>,
 }
+
+/// Tokens that a rate "now" is taken over.
+const N_RECENT: usize = 32;
 
 enum Phase {
     /// `n_sent` tokens of the prompt are computed or on their way (cached ones included).
@@ -93,7 +100,7 @@ impl Generation {
         session: &mut Session,
         model: &Model,
     ) -> Result<Generation, GenerationError> {
-        let prompt = text.prompt_ids(&request.prompt)?;
+        let PromptIds { ids: prompt, thinks_first, continues } = text.prompt_ids(&request.prompt, session.tokens())?;
         check_prompt(&prompt, model.programs.spec.n_vocab, model.n_ctx)?;
         let sampler = text.sampler(&request.sampling)?;
         if !request.reuse_cache {
@@ -109,7 +116,7 @@ impl Generation {
             max_tokens: request.max_tokens,
             ignore_eog: request.ignore_eog,
             sampler,
-            decoder: text.stream_decoder(),
+            decoder: text.stream_decoder(continues),
             stops: StopMatcher::new(&request.stop),
             text: String::new(),
             phase: Phase::Prefill { n_sent: n_cached },
@@ -118,6 +125,8 @@ impl Generation {
             prefill_ended: None,
             n_prefilled: 0,
             n_decoded: 0,
+            thinks_first,
+            recent: VecDeque::with_capacity(N_RECENT),
         })
     }
 
@@ -131,6 +140,25 @@ impl Generation {
 
     pub fn n_cached(&self) -> usize {
         self.n_cached
+    }
+
+    pub fn thinks_first(&self) -> bool {
+        self.thinks_first
+    }
+
+    /// Over the last tokens; `None` before the second one.
+    pub fn recent_tokens_per_s(&self) -> Option<f64> {
+        let (first, last) = (self.recent.front()?, self.recent.back()?);
+        let time = last.duration_since(*first).as_secs_f64();
+        (time > 0.0).then(|| (self.recent.len() - 1) as f64 / time)
+    }
+
+    /// What the steps of [`Generation::next_step`] are for at the moment.
+    pub fn step_kind(&self) -> StepKind {
+        match self.phase {
+            Phase::Prefill { .. } => StepKind::Prefill,
+            Phase::Decode { .. } => StepKind::Decode,
+        }
     }
 
     /// Whether the end is decided: it is finished as soon as nothing is in flight.
@@ -191,7 +219,13 @@ impl Generation {
                 self.prefill_ended = Some(Instant::now());
                 self.phase = Phase::Decode { next: None };
             }
-            Phase::Decode { .. } => self.n_decoded += 1,
+            Phase::Decode { .. } => {
+                self.n_decoded += 1;
+                if self.recent.len() == N_RECENT {
+                    self.recent.pop_front();
+                }
+                self.recent.push_back(Instant::now());
+            }
         }
         if self.is_ending() {
             return Next::Wait;
@@ -257,8 +291,7 @@ impl Generation {
             prefill,
             decode_tokens: self.n_decoded,
             decode: self.prefill_ended.map_or(Duration::ZERO, |end| end.elapsed()),
-            devices: vec![],
-            hops: Duration::ZERO,
+            ..Timings::default()
         }
     }
 

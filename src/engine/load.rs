@@ -7,7 +7,8 @@ use std::time::Instant;
 use crate::devices::{DeviceError, DeviceId};
 use crate::engine::budget::{self, MemoryPlan};
 use crate::engine::model::{Devices, Model, ModelError};
-use crate::engine::protocol::{LoadOptions, ModelInfo};
+use crate::engine::protocol::{LoadOptions, ModelInfo, PartInfo};
+use crate::engine::quant_name::quant_name;
 use crate::engine::resident::{Resident, stage_order};
 use crate::engine::session::Session;
 use crate::engine::stage::{StageError, StageProgress, stage};
@@ -42,7 +43,7 @@ pub fn load(
     options: &LoadOptions,
     devices: &Devices,
     cancel: &AtomicBool,
-    progress: &(dyn Fn(u64, u64) + Sync),
+    progress: &(dyn Fn(StageProgress) + Sync),
 ) -> Result<LoadedModel, LoadError> {
     let started = Instant::now();
     let model = Model::open(&options.path, options.n_ctx, LoadOptions::DEFAULT_CTX, options.kv)?;
@@ -51,10 +52,7 @@ pub fn load(
     let text = TextModel::from_gguf(&model.gguf);
     let n_threads = std::thread::available_parallelism().map_or(1, |n| n.get()).min(MAX_LOAD_THREADS);
     let order = stage_order(&model, None, &placement, n_threads);
-    let staged = stage(&model, devices, &order, cancel, &|p| match p {
-        StageProgress::Reserved { .. } => {}
-        StageProgress::Filled { done_bytes, total_bytes } => progress(done_bytes, total_bytes),
-    })?;
+    let staged = stage(&model, devices, &order, cancel, progress)?;
     notes.extend(text.notices.iter().cloned());
     Ok(LoadedModel {
         model: Arc::new(model),
@@ -72,10 +70,15 @@ impl LoadedModel {
         let used = self.resident.placement.devices();
         let device_bytes =
             used.into_iter().filter_map(|id: DeviceId| Some((id, devices.get(id)?.memory().ours_bytes))).collect();
+        let parts = self.resident.placement.iter().map(|(part, id)| {
+            let need = devices.get(id).map(|d| self.model.part_need(part, &**d)).unwrap_or_default();
+            PartInfo { part, weight_bytes: need.weight_bytes, kv_bytes: need.kv_bytes }
+        });
         ModelInfo {
             path: self.model.path.clone(),
             name: self.model.name(),
             arch: spec.arch.to_owned(),
+            quant: quant_name(&self.model.gguf),
             n_layer: spec.n_layer(),
             n_vocab: spec.n_vocab,
             n_ctx: self.model.n_ctx,
@@ -83,7 +86,10 @@ impl LoadedModel {
             n_params: self.model.n_params(),
             file_bytes: self.model.gguf.file_bytes(),
             kv: self.model.kv,
+            is_moe: self.model.is_moe(),
+            has_chat_template: self.model.gguf.metadata().get("tokenizer.chat_template").is_some(),
             placement: self.resident.placement.to_string(),
+            parts: parts.collect(),
             device_bytes,
             load_ms: self.load_ms,
         }

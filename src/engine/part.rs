@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use serde::{Serialize, Serializer};
+
 /// A piece of a model that lies on one device. Order of the variants is not the model's order: see [`Part::all`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub enum Part {
@@ -48,6 +50,13 @@ impl fmt::Display for Part {
             Part::Ffn(l) => write!(f, "ffn {l}"),
             Part::Head => f.write_str("head"),
         }
+    }
+}
+
+impl Serialize for Part {
+    /// As its text.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }
 

@@ -4,14 +4,24 @@
 //! one command come in order. What happens often and only matters when fresh goes through the `watch` channel of
 //! [`Stats`] instead.
 
+mod facts;
+mod preview;
+mod stats;
+
 use std::path::PathBuf;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::devices::DeviceId;
-use crate::engine::kv::KvType;
-use crate::engine::sampler::SamplerSettings;
+pub use crate::devices::{DeviceFacts, DeviceId, DeviceKind};
+pub use crate::engine::forecast::{Basis, Bottleneck, BottleneckAt};
+pub use crate::engine::kv::KvType;
+pub use crate::engine::part::Part;
+pub use crate::engine::placement::{Placement, PlacementError};
+pub use crate::engine::run::{CommandSender, Engine};
+pub use crate::engine::sampler::SamplerSettings;
+pub use facts::{ModelInfo, PartInfo, Summary};
+pub use preview::{DevicePreview, Preview};
+pub use stats::{DeviceStats, DeviceTimes, Stats, Timings};
 
 /// Names a command; its events carry it. Chosen by the sender, unique within one engine.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
@@ -27,9 +37,13 @@ pub enum Command {
     Logits { id: RequestId, ids: Vec<u32>, which: LogitRows },
     /// Ends the running generation (which finishes with [`StopReason::Stopped`]). Ends in `Done`.
     Stop { id: RequestId },
-    /// Moves parts. Parts that the text does not name stay where they are. A change that is under way is cancelled.
-    /// Ends in `Switched`, `Refused`, `Cancelled` or `Failed`.
+    /// Moves parts. Parts that the text does not name stay where they are; `auto` places all of them anew, as if the
+    /// model's own memory were free. A change that is under way is cancelled. Ends in `Switched`, `Refused`,
+    /// `Cancelled` or `Failed`.
     Repartition { id: RequestId, placement: String, when: When },
+    /// What `Repartition` with this text would do, answered at once, also while tokens are generated. Touches nothing:
+    /// many can be sent while something is dragged. Ends in `Previewed`, or in `Failed` when no model is loaded.
+    Preview { id: RequestId, placement: String },
     /// Cancels the change under way, if any. Ends in `Done`.
     CancelRepartition { id: RequestId },
     /// Frees the model. Ends in `Done`.
@@ -46,6 +60,7 @@ impl Command {
             | Command::Logits { id, .. }
             | Command::Stop { id }
             | Command::Repartition { id, .. }
+            | Command::Preview { id, .. }
             | Command::CancelRepartition { id }
             | Command::Unload { id }
             | Command::Shutdown { id } => *id,
@@ -91,6 +106,9 @@ pub enum Prompt {
     Text(String),
     /// Rendered with the model's chat template.
     Chat(Vec<ChatMessage>),
+    /// As `Chat`, but the last message is an assistant's that goes on where it ends: its text is computed as it is,
+    /// names of special tokens in it are plain text.
+    Continue(Vec<ChatMessage>),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -130,11 +148,13 @@ pub enum StopReason {
 
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// Loading, or staging of a change.
+    /// Of weights from the file, some thirty times a second at most. The last one is complete.
     LoadProgress {
         id: RequestId,
         done_bytes: u64,
         total_bytes: u64,
+        /// Those that weights go to, in the order of their ids.
+        devices: Vec<DeviceProgress>,
     },
     Loaded {
         id: RequestId,
@@ -150,6 +170,8 @@ pub enum Event {
         id: RequestId,
         prompt_ids: Vec<u32>,
         n_cached: usize,
+        /// The rendered prompt ends with the opening of a thought, so the answer begins in the middle of one.
+        thinks_first: bool,
     },
     PrefillProgress {
         id: RequestId,
@@ -176,6 +198,10 @@ pub enum Event {
         id: RequestId,
         state: ChangeState,
     },
+    Previewed {
+        id: RequestId,
+        preview: Box<Preview>,
+    },
     Done {
         id: RequestId,
     },
@@ -197,6 +223,7 @@ impl Event {
             | Event::Logits { id, .. }
             | Event::Finished { id, .. }
             | Event::Repartition { id, .. }
+            | Event::Previewed { id, .. }
             | Event::Done { id }
             | Event::Failed { id, .. } => *id,
         }
@@ -211,10 +238,22 @@ impl Event {
             | Event::PrefillProgress { .. }
             | Event::Token { .. }
             | Event::Logits { .. } => false,
-            Event::Loaded { .. } | Event::Finished { .. } | Event::Done { .. } | Event::Failed { .. } => true,
+            Event::Loaded { .. }
+            | Event::Finished { .. }
+            | Event::Previewed { .. }
+            | Event::Done { .. }
+            | Event::Failed { .. } => true,
             Event::Repartition { state, .. } => state.is_terminal(),
         }
     }
+}
+
+/// How far loading is on one device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DeviceProgress {
+    pub id: DeviceId,
+    pub done_bytes: u64,
+    pub total_bytes: u64,
 }
 
 /// A live change on its way. In order: checked, reserved, staging (many), ready, switched; or an end before that,
@@ -269,64 +308,4 @@ impl ChangeState {
             | ChangeState::Failed { .. } => true,
         }
     }
-}
-
-/// What was loaded.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct ModelInfo {
-    pub path: PathBuf,
-    pub name: String,
-    pub arch: String,
-    pub n_layer: u32,
-    pub n_vocab: u32,
-    pub n_ctx: u32,
-    pub n_ctx_train: u32,
-    pub n_params: u64,
-    pub file_bytes: u64,
-    pub kv: KvType,
-    pub placement: String,
-    /// What the buffers on each device take, by the devices' own count.
-    pub device_bytes: Vec<(DeviceId, u64)>,
-    pub load_ms: f64,
-}
-
-/// What a generation gave.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Summary {
-    pub ids: Vec<u32>,
-    pub text: String,
-    pub stop: StopReason,
-    pub timings: Timings,
-}
-
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Timings {
-    /// Tokens that were computed, without those that the cache held.
-    pub prefill_tokens: usize,
-    pub prefill: Duration,
-    pub decode_tokens: usize,
-    pub decode: Duration,
-    /// Computing and waiting of each device that holds parts, over the whole generation.
-    pub devices: Vec<DeviceTimes>,
-    /// Moving of activations between devices.
-    pub hops: Duration,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct DeviceTimes {
-    pub id: DeviceId,
-    pub busy: Duration,
-    pub wait: Duration,
-}
-
-/// High-rate facts; the latest value wins.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Stats {
-    pub placement: String,
-    pub n_ctx: u32,
-    /// Positions that the KV cache holds.
-    pub n_past: u32,
-    pub streaming: bool,
-    /// Of the running or last generation.
-    pub timings: Timings,
 }

@@ -2,6 +2,7 @@
 //!
 //! Owns everything that changes: the loaded model, the session, the change under way. Nobody else writes them.
 
+use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
@@ -9,22 +10,27 @@ use std::time::Instant;
 
 use tokio::sync::watch;
 
-use crate::devices::{Device, DeviceError};
+use crate::devices::{Device, DeviceError, DeviceFacts};
 use crate::engine::change::{Change, ChangePhase, check_change};
-use crate::engine::exec::{Completed, Executor};
+use crate::engine::exec::{Completed, Executor, StepKind};
 use crate::engine::generation::{Generation, Next, check_prompt};
 use crate::engine::load::{LoadError, LoadedModel, load};
 use crate::engine::logits::LogitsWork;
+use crate::engine::measured::Measured;
 use crate::engine::model::Devices;
+use crate::engine::preview::{note_measured, preview};
 use crate::engine::protocol::{
     ChangeState, Command, Event, GenerateRequest, LoadOptions, LogitRows, RequestId, Stats, When,
 };
+use crate::engine::publish::{device_memory, part_ms, set_timings};
 use crate::engine::resident::stage_order;
 use crate::engine::stage::{StageError, StageProgress, Staged, stage};
 use crate::engine::worker::{Reply, ReplySink};
 
 /// The interface's end of the engine.
 pub struct Engine {
+    /// Of all devices, in the order of [`Stats::devices`].
+    pub devices: Vec<DeviceFacts>,
     messages: mpsc::Sender<Message>,
     pub events: mpsc::Receiver<Event>,
     pub stats: watch::Receiver<Stats>,
@@ -47,10 +53,24 @@ impl CommandSender {
 enum Message {
     Command(Command),
     Reply(Reply),
-    LoadProgress { id: RequestId, done_bytes: u64, total_bytes: u64 },
-    LoadDone { id: RequestId, result: Box<Result<LoadedModel, LoadError>> },
-    StageProgress { id: RequestId, progress: StageProgress },
-    StageDone { id: RequestId, result: Box<Result<Staged, StageError>> },
+    LoadProgress {
+        id: RequestId,
+        progress: StageProgress,
+    },
+    LoadDone {
+        id: RequestId,
+        result: Box<Result<LoadedModel, LoadError>>,
+    },
+    StageProgress {
+        id: RequestId,
+        progress: StageProgress,
+    },
+    /// `running` goes with what was staged: who waits for its other end finds the memory of a dropped result free.
+    StageDone {
+        id: RequestId,
+        result: Box<Result<Staged, StageError>>,
+        running: mpsc::Sender<Infallible>,
+    },
 }
 
 impl Engine {
@@ -64,6 +84,7 @@ impl Engine {
             let _ = to_self.send(Message::Reply(reply));
         });
         let exec = Executor::new(&devices, &reply)?;
+        let facts = devices.iter().map(|d| d.facts().clone()).collect();
         let mut state = State {
             devices: Devices(devices),
             exec,
@@ -74,7 +95,10 @@ impl Engine {
             loaded: None,
             work: Work::Idle,
             change: None,
+            staging: None,
+            measured: Measured::default(),
         };
+        state.publish();
         let thread = std::thread::Builder::new().name("layercake engine".into()).spawn(move || {
             while let Ok(message) = inbox.recv() {
                 if state.handle(message).is_break() {
@@ -82,7 +106,12 @@ impl Engine {
                 }
             }
         })?;
-        Ok(Engine { messages, events: event_receiver, stats, thread: Some(thread) })
+        Ok(Engine { devices: facts, messages, events: event_receiver, stats, thread: Some(thread) })
+    }
+
+    /// The events, to be taken by another thread than the one that keeps this handle. Once.
+    pub fn take_events(&mut self) -> mpsc::Receiver<Event> {
+        std::mem::replace(&mut self.events, mpsc::channel().1)
     }
 
     pub fn commands(&self) -> CommandSender {
@@ -114,6 +143,10 @@ struct State {
     loaded: Option<LoadedModel>,
     work: Work,
     change: Option<Change>,
+    /// Ends when the last staging thread has, and what it staged was taken or dropped.
+    staging: Option<mpsc::Receiver<Infallible>>,
+    /// Of the loaded model.
+    measured: Measured,
 }
 
 struct Loading {
@@ -140,14 +173,19 @@ impl State {
                     self.step_done(result);
                 }
             }
-            Message::LoadProgress { id, done_bytes, total_bytes } => {
-                if self.loading.as_ref().is_some_and(|l| l.id == id) {
-                    self.emit(Event::LoadProgress { id, done_bytes, total_bytes });
+            Message::LoadProgress { id, progress } => {
+                if self.loading.as_ref().is_some_and(|l| l.id == id)
+                    && let StageProgress::Filled { done_bytes, total_bytes, devices } = progress
+                {
+                    self.emit(Event::LoadProgress { id, done_bytes, total_bytes, devices });
                 }
             }
             Message::LoadDone { id, result } => self.load_done(id, *result),
             Message::StageProgress { id, progress } => self.stage_progress(id, progress),
-            Message::StageDone { id, result } => self.stage_done(id, *result),
+            Message::StageDone { id, result, running } => {
+                self.stage_done(id, *result);
+                drop(running);
+            }
         }
         CONTINUE
     }
@@ -171,6 +209,7 @@ impl State {
                 self.emit(Event::Done { id });
             }
             Command::Repartition { id, placement, when } => self.start_change(id, &placement, when),
+            Command::Preview { id, placement } => self.preview(id, &placement),
             Command::CancelRepartition { id } => {
                 self.cancel_change();
                 self.emit(Event::Done { id });
@@ -194,10 +233,11 @@ impl State {
         self.unload();
         let cancel = Arc::new(AtomicBool::new(false));
         self.loading = Some(Loading { id, cancel: cancel.clone() });
-        let (devices, messages) = (self.devices.clone(), self.messages.clone());
+        let (devices, messages, staging) = (self.devices.clone(), self.messages.clone(), self.staging.take());
         std::thread::spawn(move || {
-            let report = |done_bytes, total_bytes| {
-                let _ = messages.send(Message::LoadProgress { id, done_bytes, total_bytes });
+            wait_for_end(staging);
+            let report = |progress| {
+                let _ = messages.send(Message::LoadProgress { id, progress });
             };
             let result = Box::new(load(&options, &devices, &cancel, &report));
             let _ = messages.send(Message::LoadDone { id, result });
@@ -221,9 +261,9 @@ impl State {
                 }
                 let info = Box::new(loaded.info(&self.devices));
                 tracing::debug!(?id, ?info, "loaded");
-                self.emit(Event::Loaded { id, info });
                 self.loaded = Some(loaded);
                 self.publish();
+                self.emit(Event::Loaded { id, info });
             }
             Err(error) => self.fail(id, error.to_string()),
         }
@@ -246,6 +286,7 @@ impl State {
         }
         self.exec.set_segments(vec![]);
         self.loaded = None;
+        self.measured.clear();
         self.devices.0.iter().for_each(|d| d.trim());
         self.publish();
     }
@@ -263,10 +304,12 @@ impl State {
             Err(error) => return self.fail(id, error.to_string()),
         };
         let (prompt_ids, n_cached) = (generation.prompt().to_vec(), generation.n_cached());
+        let thinks_first = generation.thinks_first();
         self.exec.clear_stop();
         self.exec.restart_clock();
-        self.emit(Event::PrefillStarted { id, prompt_ids, n_cached });
+        self.emit(Event::PrefillStarted { id, prompt_ids, n_cached, thinks_first });
         self.work = Work::Generating(Box::new(generation));
+        self.publish_progress();
         self.advance();
     }
 
@@ -289,7 +332,7 @@ impl State {
             Work::Generating(generation) => {
                 while self.exec.n_in_flight() < max_in_flight {
                     let Some(step) = generation.next_step() else { break };
-                    if let Err(error) = self.exec.submit(step) {
+                    if let Err(error) = self.exec.submit(step, generation.step_kind()) {
                         generation.fail(error);
                         break;
                     }
@@ -301,7 +344,7 @@ impl State {
             Work::Logits(work) => {
                 while self.exec.n_in_flight() < max_in_flight {
                     let Some(step) = work.next_step() else { break };
-                    if let Err(error) = self.exec.submit(step) {
+                    if let Err(error) = self.exec.submit(step, StepKind::Prefill) {
                         work.fail(error);
                     }
                 }
@@ -339,7 +382,7 @@ impl State {
                     }
                     Next::Finished => return self.finish_generation(),
                 }
-                self.publish();
+                self.publish_progress();
                 self.advance();
             }
             Work::Logits(work) => {
@@ -360,16 +403,20 @@ impl State {
     fn finish_generation(&mut self) {
         let Work::Generating(generation) = std::mem::replace(&mut self.work, Work::Idle) else { return };
         let id = generation.id();
+        self.note_measured();
         match generation.finish() {
             Ok(mut summary) => {
                 self.exec.read_clock(&mut summary.timings);
                 tracing::debug!(?id, stop = ?summary.stop, timings = ?summary.timings, "finished");
                 self.stats.send_modify(|s| s.timings = summary.timings.clone());
+                self.publish();
                 self.emit(Event::Finished { id, summary: Box::new(summary) });
             }
-            Err(error) => self.fail(id, error.to_string()),
+            Err(error) => {
+                self.publish();
+                self.fail(id, error.to_string());
+            }
         }
-        self.publish();
         self.switch_if_ready(false);
     }
 
@@ -427,7 +474,7 @@ impl State {
     fn start_change(&mut self, id: RequestId, text: &str, when: When) {
         self.cancel_change();
         let Some(loaded) = &self.loaded else { return self.fail(id, "no model is loaded") };
-        let checked = check_change(text, loaded, &self.devices);
+        let checked = check_change(text, loaded, &self.devices, &self.measured);
         let (placement, state) = match checked {
             Ok(checked) => checked,
             Err(message) => {
@@ -439,12 +486,16 @@ impl State {
         let order = stage_order(&loaded.model, Some(&loaded.resident), &placement, 1);
         self.change = Some(Change { id, placement, when, cancel: cancel.clone(), phase: ChangePhase::Staging });
         let (model, devices, messages) = (loaded.model.clone(), self.devices.clone(), self.messages.clone());
+        let (running, end) = mpsc::channel();
+        let before = self.staging.replace(end);
         std::thread::spawn(move || {
+            // What a change that this one replaces has taken counts as free already.
+            wait_for_end(before);
             let report = |progress| {
                 let _ = messages.send(Message::StageProgress { id, progress });
             };
             let result = Box::new(stage(&model, &devices, &order, &cancel, &report));
-            let _ = messages.send(Message::StageDone { id, result });
+            let _ = messages.send(Message::StageDone { id, result, running });
         });
     }
 
@@ -454,7 +505,7 @@ impl State {
         }
         let state = match progress {
             StageProgress::Reserved { bytes } => ChangeState::Reserved { reserved_bytes: bytes },
-            StageProgress::Filled { done_bytes, total_bytes } => ChangeState::Staging { done_bytes, total_bytes },
+            StageProgress::Filled { done_bytes, total_bytes, .. } => ChangeState::Staging { done_bytes, total_bytes },
         };
         self.emit(Event::Repartition { id, state });
     }
@@ -466,6 +517,7 @@ impl State {
             Ok(staged) => {
                 let staging_ms = staged.elapsed.as_secs_f64() * 1e3;
                 change.phase = ChangePhase::Ready(Box::new(staged));
+                self.publish();
                 self.emit(Event::Repartition { id, state: ChangeState::Ready { staging_ms } });
                 if matches!(self.work, Work::Idle) {
                     self.switch_if_ready(false);
@@ -477,6 +529,14 @@ impl State {
                 self.emit(Event::Repartition { id, state });
             }
         }
+    }
+
+    fn preview(&mut self, id: RequestId, text: &str) {
+        let Some(loaded) = &self.loaded else { return self.fail(id, "no model is loaded") };
+        // The answer that runs is measured, too.
+        note_measured(&mut self.measured, loaded, self.exec.segment_times());
+        let (_, preview) = preview(text, loaded, &self.devices, &self.measured);
+        self.emit(Event::Previewed { id, preview: Box::new(preview) });
     }
 
     fn cancel_change(&mut self) {
@@ -500,6 +560,7 @@ impl State {
             return;
         };
         let started = Instant::now();
+        note_measured(&mut self.measured, loaded, &self.exec.take_segment_times());
         let n_past = loaded.session.n_past();
         let switched =
             loaded.resident.switched(&placement, &staged, n_past, &self.devices).and_then(|(resident, kv_bytes)| {
@@ -522,21 +583,56 @@ impl State {
             Err(error) => ChangeState::Failed { message: error.to_string() },
         };
         tracing::debug!(?id, ?state, "change");
-        self.emit(Event::Repartition { id, state });
         self.publish();
+        self.emit(Event::Repartition { id, state });
     }
 
+    /// What decoding has taken since the last switch or the answer's start.
+    fn note_measured(&mut self) {
+        let times = self.exec.take_segment_times();
+        if let Some(loaded) = &self.loaded {
+            note_measured(&mut self.measured, loaded, &times);
+        }
+    }
+
+    /// Everything, after parts or memory have changed.
     fn publish(&self) {
+        let loaded = self.loaded.as_ref();
+        // Asked before the lock is taken, which a reader may wait for.
+        let devices = device_memory(&self.devices, loaded);
+        let part_ms = loaded.map(|l| part_ms(l, &self.measured)).unwrap_or_default();
         self.stats.send_modify(|stats| {
-            let loaded = self.loaded.as_ref();
             stats.placement = loaded.map(|l| l.resident.placement.to_string()).unwrap_or_default();
             stats.n_ctx = loaded.map_or(0, |l| l.model.n_ctx);
-            stats.n_past = loaded.map_or(0, |l| l.session.n_past());
-            stats.streaming = matches!(self.work, Work::Generating(_));
-            if let Work::Generating(generation) = &self.work {
-                stats.timings = generation.timings();
-                self.exec.read_clock(&mut stats.timings);
-            }
+            (stats.devices, stats.part_ms) = (devices, part_ms);
+            self.set_progress(stats);
         });
+    }
+
+    /// What changes with every token.
+    fn publish_progress(&self) {
+        self.stats.send_modify(|stats| self.set_progress(stats));
+    }
+
+    fn set_progress(&self, stats: &mut Stats) {
+        stats.n_past = self.loaded.as_ref().map_or(0, |l| l.session.n_past());
+        let (timings, recent) = match &self.work {
+            Work::Generating(generation) => {
+                let mut timings = generation.timings();
+                self.exec.read_clock(&mut timings);
+                (timings, generation.recent_tokens_per_s())
+            }
+            Work::Idle | Work::Logits(_) => (std::mem::take(&mut stats.timings), None),
+        };
+        stats.streaming = matches!(self.work, Work::Generating(_));
+        set_timings(stats, timings, recent, |id| self.exec.busy_total(id));
+    }
+}
+
+/// Waits until a staging thread is through and what it staged is not pending any more.
+fn wait_for_end(staging: Option<mpsc::Receiver<Infallible>>) {
+    // Nothing is ever sent: this returns when the sender is dropped.
+    if let Some(end) = staging {
+        let _ = end.recv();
     }
 }

@@ -11,6 +11,10 @@ impl Session {
         self.tokens.len() as u32
     }
 
+    pub fn tokens(&self) -> &[u32] {
+        &self.tokens
+    }
+
     pub fn clear(&mut self) {
         self.tokens.clear();
     }

@@ -5,8 +5,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::devices::{Buffer, Device, DeviceError, DeviceId, KvCache, Scratch, WeightSpec};
@@ -14,6 +14,7 @@ use crate::engine::arch::ArchError;
 use crate::engine::kv::kv_spec;
 use crate::engine::model::{Devices, Model};
 use crate::engine::part::Part;
+use crate::engine::protocol::DeviceProgress;
 
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum StageError {
@@ -61,11 +62,21 @@ pub struct Staged {
 }
 
 /// How far staging is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StageProgress {
-    Reserved { bytes: u64 },
-    Filled { done_bytes: u64, total_bytes: u64 },
+    Reserved {
+        bytes: u64,
+    },
+    Filled {
+        done_bytes: u64,
+        total_bytes: u64,
+        /// In the order of their ids.
+        devices: Vec<DeviceProgress>,
+    },
 }
+
+/// Between two reports: some thirty a second.
+const REPORT_INTERVAL: Duration = Duration::from_millis(33);
 
 /// Allocates everything, then fills the weights from the file. A panic in it is an error: who waits for the result
 /// must get one.
@@ -127,7 +138,7 @@ fn stage_all(
     progress(StageProgress::Reserved { bytes: reserved_bytes });
 
     let weight_bytes = todo.iter().map(|f| f.weight.file_bytes()).sum();
-    fill_all(model, &todo, weight_bytes, order.n_threads, cancel, progress)?;
+    fill_all(model, &todo, order.n_threads, cancel, progress)?;
     Ok(Staged { parts, scratch, weight_bytes, elapsed: started.elapsed() })
 }
 
@@ -146,16 +157,48 @@ struct Fill<'a> {
     buffer: Buffer,
 }
 
+/// What is filled so far, and when that was last said.
+struct Filled {
+    devices: BTreeMap<DeviceId, (u64, u64)>,
+    reported: Option<Instant>,
+}
+
+impl Filled {
+    fn of(todo: &[Fill<'_>]) -> Filled {
+        let mut devices = BTreeMap::<_, (u64, u64)>::new();
+        for fill in todo {
+            devices.entry(fill.device.facts().id).or_default().1 += fill.weight.file_bytes();
+        }
+        Filled { devices, reported: None }
+    }
+
+    /// Counts a weight; gives a report when one is due. The last one always is.
+    fn add(&mut self, id: DeviceId, n_bytes: u64) -> Option<StageProgress> {
+        self.devices.entry(id).or_default().0 += n_bytes;
+        let sum = |pick: fn(&(u64, u64)) -> u64| self.devices.values().map(pick).sum::<u64>();
+        let (done_bytes, total_bytes) = (sum(|d| d.0), sum(|d| d.1));
+        if done_bytes < total_bytes && self.reported.is_some_and(|at| at.elapsed() < REPORT_INTERVAL) {
+            return None;
+        }
+        self.reported = Some(Instant::now());
+        let progress = |(id, (done, total)): (&DeviceId, &(u64, u64))| DeviceProgress {
+            id: *id,
+            done_bytes: *done,
+            total_bytes: *total,
+        };
+        Some(StageProgress::Filled { done_bytes, total_bytes, devices: self.devices.iter().map(progress).collect() })
+    }
+}
+
 fn fill_all(
     model: &Model,
     todo: &[Fill<'_>],
-    total_bytes: u64,
     n_threads: usize,
     cancel: &AtomicBool,
     progress: &(dyn Fn(StageProgress) + Sync),
 ) -> Result<(), StageError> {
     let next = AtomicUsize::new(0);
-    let done_bytes = AtomicU64::new(0);
+    let filled = Mutex::new(Filled::of(todo));
     let failed = AtomicBool::new(false);
     let work = || -> Result<(), StageError> {
         while let Some(fill) = todo.get(next.fetch_add(1, Ordering::Relaxed)) {
@@ -170,9 +213,11 @@ fn fill_all(
                 failed.store(true, Ordering::Relaxed);
                 return Err(StageError::Device { part: fill.part.to_string(), source });
             }
-            let bytes = fill.weight.file_bytes();
-            let done_bytes = done_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
-            progress(StageProgress::Filled { done_bytes, total_bytes });
+            // Reported under the lock, so that what is heard never goes back.
+            let mut filled = filled.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(report) = filled.add(fill.device.facts().id, fill.weight.file_bytes()) {
+                progress(report);
+            }
         }
         Ok(())
     };

@@ -14,7 +14,7 @@
 
 use super::fit::{device_use, parts_text};
 use super::units::{mib_up, size};
-use super::{DeviceBudget, Fit, Needs, PartNeed, Placement, fit};
+use super::{DeviceBudget, Fit, NamedParts, Needs, PartNeed, Placement, fit};
 use crate::devices::DeviceId;
 use crate::engine::forecast::{Basis, Costs, forecast};
 use crate::engine::part::Part;
@@ -34,6 +34,8 @@ pub struct AutoInput<'a> {
     pub costs: &'a Costs<'a>,
     /// Before anything of the model is loaded. Devices that are not to be used are not listed.
     pub budgets: &'a [DeviceBudget],
+    /// Parts whose device is settled: the others are placed around them.
+    pub named: Option<&'a NamedParts>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -162,6 +164,9 @@ impl<'a> Search<'a> {
 
     /// A CPU device for embed, where that is not where the layers begin anyway.
     fn embed_apart(&self, order: &[usize]) -> Option<usize> {
+        if self.named(Part::Embed).is_some() {
+            return None;
+        }
         let cpu = self.budgets.iter().position(|b| b.id.kind == crate::devices::DeviceKind::Cpu)?;
         (order.first() != Some(&cpu)).then_some(cpu)
     }
@@ -169,8 +174,8 @@ impl<'a> Search<'a> {
     /// Layers device after device in this order, with embed in its two places.
     fn consider(&self, best: &mut Option<Candidate>, order: &[usize], cut: Cut) {
         for apart in [None, self.embed_apart(order)] {
-            let mut held = self.nothing_held();
-            let units = units(self.input.n_layer, apart.is_none(), |_| true, cut);
+            let mut held = self.held_by_name();
+            let units = self.units(apart.is_none(), |_| true, cut);
             if self.hold(&mut held, apart) && self.fill(&mut held, order, &units) {
                 self.offer(best, &held, 1.0);
             }
@@ -190,14 +195,15 @@ impl<'a> Search<'a> {
             let embed_apart = self.embed_apart(fast).filter(|cpu| slow.contains(cpu));
             for apart in [None, embed_apart] {
                 let fast_fits = |n_away: u32| {
-                    let mut held = self.nothing_held();
-                    let stays = units(n_layer, apart.is_none(), |l| l < n_layer - n_away, cut);
+                    let mut held = self.held_by_name();
+                    let stays = self.units(apart.is_none(), |l| l < n_layer - n_away, cut);
                     (self.hold(&mut held, apart) && self.fill(&mut held, fast, &stays)).then_some(held)
                 };
                 // Fewer FFNs never take more: the least number that fits is found by halving.
                 let n_away = partition_point(n_layer, |n_away| fast_fits(n_away).is_none());
                 let Some(mut held) = (n_away <= n_layer).then(|| fast_fits(n_away)).flatten() else { continue };
-                let away: Vec<_> = (n_layer - n_away..n_layer).map(|l| vec![Part::Ffn(l)]).collect();
+                let away = (n_layer - n_away..n_layer).map(Part::Ffn);
+                let away: Vec<_> = away.filter(|p| self.named(*p).is_none()).map(|p| vec![p]).collect();
                 if self.fill(&mut held, slow, &away) {
                     self.offer(best, &held, if preferred { EXPERTS_APART } else { 1.0 });
                 }
@@ -205,8 +211,22 @@ impl<'a> Search<'a> {
         }
     }
 
-    fn nothing_held(&self) -> Vec<Vec<Part>> {
-        vec![Vec::new(); self.budgets.len()]
+    /// Where the text has put a part already.
+    fn named(&self, part: Part) -> Option<DeviceId> {
+        self.input.named.and_then(|named| named.get(part))
+    }
+
+    /// The parts that are settled, on their devices.
+    fn held_by_name(&self) -> Vec<Vec<Part>> {
+        let held_by = |budget: &DeviceBudget| {
+            Part::all(self.input.n_layer).filter(|p| self.named(*p) == Some(budget.id)).collect()
+        };
+        self.budgets.iter().map(held_by).collect()
+    }
+
+    /// The pieces that are left to place, see [`units`].
+    fn units(&self, with_embed: bool, has_ffn: impl Fn(u32) -> bool, cut: Cut) -> Vec<Vec<Part>> {
+        units(self.input.n_layer, with_embed, has_ffn, cut, |part| self.named(part).is_none())
     }
 
     /// Puts embed on its own device, if it is to have one.
@@ -260,13 +280,14 @@ impl<'a> Search<'a> {
     /// Of filling all devices, with each as the last that takes what is left, the try that is short of least.
     fn refusal(&self) -> AutoError {
         let n = self.budgets.len();
-        let units = units(self.input.n_layer, true, |_| true, Cut::Parts);
+        let units = self.units(true, |_| true, Cut::Parts);
+        let n_named: usize = self.held_by_name().iter().map(Vec::len).sum();
         let tries = (0..n).map(|last| {
             let order: Vec<usize> = (0..n).filter(|&i| i != last).collect();
-            let mut held = self.nothing_held();
+            let mut held = self.held_by_name();
             self.fill(&mut held, &order, &units);
-            let n_held: usize = held.iter().map(Vec::len).sum();
-            held[last] = units[n_held..].concat();
+            let n_filled = held.iter().map(Vec::len).sum::<usize>() - n_named;
+            held[last].extend(units[n_filled..].concat());
             fit(&self.placement(&held), &self.costs.needs, &self.budgets)
         });
         let best = tries.min_by_key(Fit::short_bytes).unwrap_or(Fit { devices: Vec::new() });
@@ -344,14 +365,21 @@ impl<'a> Search<'a> {
     }
 }
 
-/// The pieces that are placed whole, in the model's order; FFNs of layers that `has_ffn` denies are left out.
-fn units(n_layer: u32, with_embed: bool, has_ffn: impl Fn(u32) -> bool, cut: Cut) -> Vec<Vec<Part>> {
+/// The pieces that are placed whole, in the model's order; parts that are not free and FFNs of layers that `has_ffn`
+/// denies are left out.
+fn units(
+    n_layer: u32,
+    with_embed: bool,
+    has_ffn: impl Fn(u32) -> bool,
+    cut: Cut,
+    is_free: impl Fn(Part) -> bool,
+) -> Vec<Vec<Part>> {
     let keep = |part: &Part| match part {
         Part::Embed => with_embed,
         Part::Ffn(l) => has_ffn(*l),
         Part::Attn(_) | Part::Head => true,
     };
-    let parts = Part::all(n_layer).filter(keep);
+    let parts = Part::all(n_layer).filter(keep).filter(|part| is_free(*part));
     if cut == Cut::Parts {
         return parts.map(|part| vec![part]).collect();
     }
@@ -458,7 +486,7 @@ mod tests {
 
     fn place(n_layer: u32, is_moe: bool, budgets: &[DeviceBudget]) -> Result<AutoResult, AutoError> {
         let work = if is_moe { sparse } else { dense };
-        auto(&AutoInput { n_layer, is_moe, costs: &costs(&work), budgets })
+        auto(&AutoInput { n_layer, is_moe, costs: &costs(&work), budgets, named: None })
     }
 
     fn text(n_layer: u32, is_moe: bool, budgets: &[DeviceBudget]) -> String {
@@ -536,6 +564,28 @@ mod tests {
     }
 
     #[test]
+    fn the_rest_is_placed_around_named_parts() {
+        let work = dense;
+        let place = |text: &str, budgets: &[DeviceBudget]| {
+            let named = NamedParts::parse(text, 10, &DEVICES).unwrap();
+            let costs = costs(&work);
+            auto(&AutoInput { n_layer: 10, is_moe: false, costs: &costs, budgets, named: Some(&named) })
+        };
+        // Beside the named ones the card has room for four layers, and embed would cost one of them.
+        let budgets = [budget(CPU0, 9000), budget(CUDA0, 2540)];
+        let placement = place("cuda0=8-9,head", &budgets).unwrap().placement;
+        assert_eq!(placement.to_string(), "cpu0=embed,4-7; cuda0=0-3,8-9,head");
+        // What is named does not move, whatever is faster.
+        let roomy = [budget(CPU0, 9000), budget(CUDA0, 9000)];
+        let placement = place("cpu0=embed,attn:3", &roomy).unwrap().placement;
+        assert_eq!((placement.get(Part::Embed), placement.get(Part::Attn(3))), (CPU0, CPU0));
+        assert_eq!(placement.parts_on(CPU0).len(), 2);
+        // Named parts alone are too much.
+        let error = place("cuda0=0-8", &budgets).unwrap_err();
+        assert!(matches!(error, AutoError::DoesNotFit { .. }), "{error}");
+    }
+
+    #[test]
     fn a_refusal_says_how_much_is_short() {
         let error = place(10, false, &[budget(CUDA0, 2540), budget(CPU0, 1000)]).unwrap_err();
         assert_eq!(
@@ -552,7 +602,8 @@ mod tests {
         let measured = |part, id| matches!((part, id), (Part::Attn(_), CUDA0)).then_some(5.0);
         let costs = Costs { measured_ms: &measured, ..costs(&dense) };
         let budgets = [budget(CUDA0, 9000), budget(ROCM0, 9000)];
-        let result = auto(&AutoInput { n_layer: 4, is_moe: false, costs: &costs, budgets: &budgets }).unwrap();
+        let result =
+            auto(&AutoInput { n_layer: 4, is_moe: false, costs: &costs, budgets: &budgets, named: None }).unwrap();
         assert_eq!(result.placement, Placement::uniform(4, ROCM0));
     }
 
@@ -566,7 +617,7 @@ mod tests {
 
     #[test]
     fn units_keep_the_ends_with_their_layers() {
-        let ends = units(3, true, |l| l != 1, Cut::Layers);
+        let ends = units(3, true, |l| l != 1, Cut::Layers, |_| true);
         assert_eq!(
             ends,
             [
@@ -575,8 +626,8 @@ mod tests {
                 vec![Part::Attn(2), Part::Ffn(2), Part::Head]
             ]
         );
-        assert_eq!(units(2, false, |_| true, Cut::Layers)[0], [Part::Attn(0), Part::Ffn(0)]);
-        assert_eq!(units(2, true, |_| true, Cut::Parts).len(), 6);
+        assert_eq!(units(2, false, |_| true, Cut::Layers, |_| true)[0], [Part::Attn(0), Part::Ffn(0)]);
+        assert_eq!(units(2, true, |_| true, Cut::Parts, |_| true).len(), 6);
         assert_eq!(permutations(3).len(), 6);
     }
 
@@ -632,7 +683,7 @@ mod tests {
                 pipelined: true,
                 rates: &rates,
             };
-            let input = AutoInput { n_layer, is_moe: true, costs: &costs, budgets: &budgets };
+            let input = AutoInput { n_layer, is_moe: true, costs: &costs, budgets: &budgets, named: None };
             auto(&input).map(|result| result.placement.to_string())
         };
         assert_eq!(place("4090-7900xtx", 12).unwrap(), "cuda0=embed,0-11,head");
@@ -694,7 +745,9 @@ mod tests {
         }
 
         fn auto(&self, budgets: &[DeviceBudget]) -> Result<AutoResult, AutoError> {
-            self.with(|costs| auto(&AutoInput { n_layer: self.n_layer, is_moe: self.is_moe, costs, budgets }))
+            self.with(|costs| {
+                auto(&AutoInput { n_layer: self.n_layer, is_moe: self.is_moe, costs, budgets, named: None })
+            })
         }
 
         fn fit(&self, placement: &Placement) -> Fit {

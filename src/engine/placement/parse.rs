@@ -88,6 +88,11 @@ impl NamedParts {
         Some(Placement { n_layer: self.n_layer, devices })
     }
 
+    /// Whether no part is named: the text is `auto`.
+    pub fn is_auto(&self) -> bool {
+        self.devices.iter().all(Option::is_none)
+    }
+
     /// Where the text puts a part; `None`: it does not say.
     ///
     /// # Panics

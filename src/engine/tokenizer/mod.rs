@@ -233,6 +233,11 @@ impl Tokenizer {
         self.add_bos
     }
 
+    /// Whether encoding puts a space before a text, which decoding takes away.
+    pub fn adds_space_prefix(&self) -> bool {
+        self.space_prefix
+    }
+
     /// Whether `add_special` puts EOS at the end.
     pub fn add_eos(&self) -> bool {
         self.add_eos
