@@ -12,6 +12,7 @@ pub mod op;
 pub(crate) mod op_cases;
 pub mod quant;
 pub mod rig;
+pub mod telemetry;
 
 use std::fmt;
 use std::str::FromStr;
