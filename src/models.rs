@@ -7,6 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 mod fetch;
+pub mod library;
 mod pip;
 mod resolve;
 
@@ -73,7 +74,12 @@ pub fn folder() -> Result<PathBuf, ModelsError> {
 
 /// Text that is safe to print: file names and pip's words come from outside and may hold escape sequences.
 fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+    text.chars().map(|c| if c.is_control() || turns_text(c) { '\u{fffd}' } else { c }).collect()
+}
+
+/// Characters that change the direction of the text around them.
+fn turns_text(c: char) -> bool {
+    matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}')
 }
 
 fn shown(path: &Path) -> String {

@@ -4,10 +4,11 @@ use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::library::{self, LibraryRoots};
 use super::{ModelsError, folder, printable, shown};
 
 /// How deep the model folder is searched: enough for `owner/name/file.gguf`, and an end to loops of links.
-const MAX_DEPTH: usize = 3;
+pub(super) const MAX_DEPTH: usize = 3;
 
 /// How many names an error lists.
 const MAX_LISTED: usize = 12;
@@ -20,8 +21,9 @@ struct Entry {
 }
 
 /// The file of `model`: an existing path (a file, any shard, a folder that holds one model), else a name in the
-/// model folder. A name may leave out `.gguf`, the sub-folder and the case; the beginning of a name, or a part of
-/// it, is enough where only one model has it. Of a sharded model the path of the first shard is given.
+/// model folder, else what another program calls it (see [`library`]). A name may leave out `.gguf`, the sub-folder
+/// and the case; the beginning of a name, or a part of it, is enough where only one model has it. Of a sharded model
+/// the path of the first shard is given.
 ///
 /// # Errors
 /// When nothing fits (listing what there is) or more than one model does (listing those).
@@ -29,11 +31,27 @@ pub fn resolve(model: &str) -> Result<PathBuf, ModelsError> {
     // A path needs no model folder, so a missing home is an error only where a name is looked up.
     match resolve_path(model)? {
         Some(path) => Ok(path),
-        None => resolve_name(model, &folder()?),
+        None => resolve_in_all(model, &folder()?, &LibraryRoots::of_user()),
     }
 }
 
-/// As [`resolve`], with the model folder given.
+/// The model folder first: other programs' files never change what a name there means.
+fn resolve_in_all(model: &str, folder: &Path, roots: &LibraryRoots) -> Result<PathBuf, ModelsError> {
+    let not_found = match resolve_name(model, folder) {
+        Err(error @ ModelsError::NotFound { .. }) => error,
+        decided => return decided,
+    };
+    match (library::find(model, roots)?, not_found) {
+        ((Some(path), _), _) => Ok(path),
+        ((None, n_models), ModelsError::NotFound { model, folder, holds }) if n_models > 0 => {
+            let holds = format!("{holds}; all {n_models} on this machine: `layercake models`");
+            Err(ModelsError::NotFound { model, folder, holds })
+        }
+        ((None, _), error) => Err(error),
+    }
+}
+
+/// As [`resolve`], in the model folder that is given and nowhere else.
 ///
 /// # Errors
 /// As [`resolve`].
@@ -74,30 +92,49 @@ fn resolve_path(model: &str) -> Result<Option<PathBuf>, ModelsError> {
 
 fn resolve_name(model: &str, folder: &Path) -> Result<PathBuf, ModelsError> {
     let all = entries(folder, MAX_DEPTH)?;
+    let keys = |entry: &Entry| {
+        let name = entry.name.to_lowercase();
+        let stem = name.rsplit('/').next().map(str::to_owned);
+        stem.into_iter().chain([name]).collect()
+    };
+    let candidates: Vec<_> = all.iter().map(|e| Candidate { path: &e.path, name: &e.name, keys: keys(e) }).collect();
+    if let Some(path) = pick(model, &candidates)? {
+        return Ok(path.to_owned());
+    }
+    let holds = if all.is_empty() { "no models".to_owned() } else { listed(&names(&all)) };
+    Err(ModelsError::NotFound { model: printable(model), folder: folder.to_owned(), holds })
+}
+
+/// A model that a name may mean.
+pub(super) struct Candidate<'a> {
+    pub path: &'a Path,
+    /// For errors.
+    pub name: &'a str,
+    /// What it can be called, in lower case.
+    pub keys: Vec<String>,
+}
+
+/// The one that `model` means, if any does.
+pub(super) fn pick<'a>(model: &str, all: &[Candidate<'a>]) -> Result<Option<&'a Path>, ModelsError> {
     let wanted = model_name(model).to_lowercase();
     // From strict to loose; the first rule that fits anything decides.
     let rules: [fn(&str, &str) -> bool; 3] =
         [|name, wanted| name == wanted, |name, wanted| name.starts_with(wanted), |name, wanted| name.contains(wanted)];
     for fits in rules {
-        let found: Vec<&Entry> = all
-            .iter()
-            .filter(|entry| {
-                let name = entry.name.to_lowercase();
-                let stem = name.rsplit('/').next().unwrap_or(&name);
-                fits(&name, &wanted) || fits(stem, &wanted)
-            })
-            .collect();
+        let mut found: Vec<_> = all.iter().filter(|c| c.keys.iter().any(|key| fits(key, &wanted))).collect();
+        // One file may go by several names.
+        let mut seen = HashSet::new();
+        found.retain(|candidate| seen.insert(library::canonical(candidate.path)));
         match found[..] {
             [] => {}
-            [one] => return Ok(one.path.clone()),
+            [one] => return Ok(Some(one.path)),
             _ => {
-                let candidates = listed(&found.iter().map(|e| e.name.as_str()).collect::<Vec<_>>());
+                let candidates = listed(&found.iter().map(|c| c.name).collect::<Vec<_>>());
                 return Err(ModelsError::Ambiguous { model: printable(model), candidates });
             }
         }
     }
-    let holds = if all.is_empty() { "no models".to_owned() } else { listed(&names(&all)) };
-    Err(ModelsError::NotFound { model: printable(model), folder: folder.to_owned(), holds })
+    Ok(None)
 }
 
 /// The models in `folder` down to `depth` levels, sorted by path. Hidden files are left out: unfinished downloads
@@ -108,7 +145,7 @@ fn entries(folder: &Path, depth: usize) -> Result<Vec<Entry>, ModelsError> {
     // The shortest way to a file first: through links, and by its shards, one model is met more than once.
     found.sort_by(|a, b| (a.path.components().count(), &a.path).cmp(&(b.path.components().count(), &b.path)));
     let mut seen = HashSet::new();
-    found.retain(|entry| seen.insert(fs::canonicalize(&entry.path).unwrap_or_else(|_| entry.path.clone())));
+    found.retain(|entry| seen.insert(library::canonical(&entry.path)));
     found.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(found)
 }
@@ -139,12 +176,12 @@ fn collect(folder: &Path, above: &str, depth: usize, found: &mut Vec<Entry>) -> 
     Ok(())
 }
 
-fn has_gguf_ending(name: &str) -> bool {
+pub(super) fn has_gguf_ending(name: &str) -> bool {
     name.len() >= 5 && name.is_char_boundary(name.len() - 5) && name[name.len() - 5..].eq_ignore_ascii_case(".gguf")
 }
 
 /// A file name without `.gguf` and without a shard number.
-fn model_name(file_name: &str) -> &str {
+pub(super) fn model_name(file_name: &str) -> &str {
     if !has_gguf_ending(file_name) {
         return file_name;
     }
@@ -153,7 +190,7 @@ fn model_name(file_name: &str) -> &str {
 }
 
 /// `name-00002-of-00003` -> (`name`, `00003`).
-fn split_shard(stem: &str) -> Option<(&str, &str)> {
+pub(super) fn split_shard(stem: &str) -> Option<(&str, &str)> {
     let is_number = |text: &str| text.len() == 5 && text.bytes().all(|b| b.is_ascii_digit());
     let (rest, n_shards) = stem.rsplit_once("-of-")?;
     let (name, number) = rest.rsplit_once('-')?;
