@@ -4,6 +4,9 @@
 //! file; `engine` knows no terminal. `docs/ARCHITECTURE.md` has the code map and the invariants.
 
 pub mod cli;
+pub mod config;
 pub mod devices;
 pub mod engine;
 pub mod models;
+pub mod sessions;
+pub mod ui;

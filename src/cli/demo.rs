@@ -1,19 +1,23 @@
-//! `layercake demo` and `layercake chat`: a conversation, line by line.
+//! `layercake demo` and `layercake chat`: a conversation, on the screen or line by line.
 
 use std::io::{IsTerminal, Write};
+use std::path::Path;
 
 use rustyline::error::ReadlineError;
 
 use crate::cli::CliError;
-use crate::cli::args::{DeviceArgs, ModelArgs, SamplingArgs, SizeArgs};
+use crate::cli::args::{ModelArgs, SizeArgs, seed_from_time};
 use crate::cli::client::{Client, Interrupts};
 use crate::cli::printable::printable;
+use crate::cli::screen::{self, ScreenArgs, Wishes};
 use crate::cli::{fetch_bar, run};
 use crate::devices::cpu::matmul::ActivationFormat;
 use crate::engine::protocol::{
     ChangeState, ChatMessage, Command, Event, GenerateRequest, LoadOptions, Prompt, StopReason, Summary, When,
 };
 use crate::engine::sampler::SamplerSettings;
+use crate::models;
+use crate::ui::state::ChatSettings;
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -40,33 +44,38 @@ pub struct ChatArgs {
 #[derive(clap::Args)]
 struct ConversationArgs {
     #[command(flatten)]
-    devices: DeviceArgs,
-    #[command(flatten)]
-    sampling: SamplingArgs,
-    /// System message
+    screen: ScreenArgs,
+    /// Line by line instead of the full screen, as also when input or output is no terminal
     #[arg(long)]
-    system: Option<String>,
-    /// Most tokens of one answer
-    #[arg(short = 'n', long = "max-tokens")]
-    n: Option<u32>,
+    plain: bool,
 }
 
 /// A model this small is easily thrown off: unless asked otherwise, the demo computes exactly and takes the likeliest
 /// token.
 pub fn demo(mut args: Args) -> Result<(), CliError> {
-    args.rest.devices.activations.get_or_insert(ActivationFormat::F32);
-    args.rest.sampling.temp.get_or_insert(0.0);
+    args.rest.screen.devices.activations.get_or_insert(ActivationFormat::F32);
+    args.rest.screen.sampling.temp.get_or_insert(0.0);
     let path = fetch_bar::fetch_demo()?;
     if args.fetch_only {
         writeln!(std::io::stdout(), "{}", path.display())?;
         return Ok(());
     }
-    let options = LoadOptions { path, n_ctx: args.size.ctx, kv: args.size.kv, placement: args.place };
-    converse(options, &args.rest)
+    converse(&path, &args.size, args.place.as_deref(), &args.rest)
 }
 
 pub fn chat(args: ChatArgs) -> Result<(), CliError> {
-    converse(args.model.load_options()?, &args.rest)
+    let path = models::resolve(&args.model.model)?;
+    converse(&path, &args.model.size, args.model.place.as_deref(), &args.rest)
+}
+
+/// On the screen where there is one, else line by line.
+fn converse(path: &Path, size: &SizeArgs, place: Option<&str>, args: &ConversationArgs) -> Result<(), CliError> {
+    let wishes = Wishes::new(&args.screen, size, place)?;
+    if args.plain || !screen::has_terminal() {
+        return by_lines(path, &wishes);
+    }
+    let start = wishes.load(path);
+    screen::open(wishes, start)
 }
 
 const HELP: &str = "\
@@ -141,29 +150,25 @@ impl Input {
 struct Conversation<'a> {
     client: Client,
     interrupts: Interrupts,
-    sampling: SamplerSettings,
-    max_tokens: Option<u32>,
-    system: Option<&'a str>,
+    settings: &'a ChatSettings,
     messages: Vec<ChatMessage>,
     placement: String,
 }
 
-fn converse(options: LoadOptions, args: &ConversationArgs) -> Result<(), CliError> {
+fn by_lines(path: &Path, wishes: &Wishes) -> Result<(), CliError> {
     let interrupts = Interrupts::install()?;
-    let sampling = args.sampling.settings()?;
-    let mut client = Client::start(&args.devices)?;
-    let info = client.load(options)?;
+    wishes.warnings.iter().for_each(|warning| eprintln!("note: {}", printable(warning)));
+    let mut client = Client::start(&wishes.devices)?;
+    let settings = &wishes.settings;
+    let info = client.load(LoadOptions {
+        path: path.to_owned(),
+        n_ctx: settings.n_ctx,
+        kv: settings.kv,
+        placement: wishes.config.place.clone(),
+    })?;
     eprintln!("{} ({}, {} layers) on {}", info.name, info.arch, info.n_layer, info.placement);
     eprintln!("context {} tokens, loaded in {:.0} ms. /help lists commands.", info.n_ctx, info.load_ms);
-    let mut conversation = Conversation {
-        client,
-        interrupts,
-        sampling,
-        max_tokens: args.n,
-        system: args.system.as_deref(),
-        messages: vec![],
-        placement: info.placement,
-    };
+    let mut conversation = Conversation { client, interrupts, settings, messages: vec![], placement: info.placement };
     conversation.restart();
     let mut input = Input::open()?;
     while let Some(line) = input.next()? {
@@ -183,17 +188,24 @@ fn converse(options: LoadOptions, args: &ConversationArgs) -> Result<(), CliErro
 
 impl Conversation<'_> {
     fn restart(&mut self) {
-        self.messages =
-            self.system.map(|text| ChatMessage { role: "system".into(), content: text.into() }).into_iter().collect();
+        self.messages = self
+            .settings
+            .system
+            .iter()
+            .map(|text| ChatMessage { role: "system".into(), content: text.clone() })
+            .collect();
     }
 
     fn say(&mut self, text: &str) -> Result<(), CliError> {
         self.messages.push(ChatMessage { role: "user".into(), content: text.into() });
         let request = GenerateRequest {
             prompt: Prompt::Chat(self.messages.clone()),
-            sampling: self.sampling.clone(),
+            sampling: SamplerSettings {
+                seed: self.settings.seed.unwrap_or_else(seed_from_time),
+                ..self.settings.sampling.clone()
+            },
             stop: vec![],
-            max_tokens: self.max_tokens,
+            max_tokens: self.settings.max_tokens,
             ignore_eog: false,
             reuse_cache: true,
         };

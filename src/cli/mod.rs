@@ -3,15 +3,20 @@
 mod args;
 mod bench;
 mod client;
+mod config;
 mod demo;
 mod devices;
+mod doctor;
 mod error;
 pub mod fetch_bar;
 mod inspect;
 mod logits;
+mod models;
 mod plan;
 mod printable;
 mod run;
+mod screen;
+mod start;
 mod synth;
 mod table;
 mod template;
@@ -23,10 +28,14 @@ pub use error::CliError;
 
 /// Chat with GGUF models and move their layers between devices while they answer.
 #[derive(Parser)]
-#[command(version, about, arg_required_else_help = true, max_term_width = 100)]
+///
+/// Without a command: choose a model and chat.
+#[command(version, about, args_conflicts_with_subcommands = true, max_term_width = 100)]
 pub struct Cli {
     #[command(subcommand)]
-    verb: Verb,
+    verb: Option<Verb>,
+    #[command(flatten)]
+    start: start::Args,
 }
 
 #[derive(Subcommand)]
@@ -41,8 +50,12 @@ enum Verb {
     Bench(bench::Args),
     /// Say what a placement takes on each device, without loading
     Plan(plan::Args),
+    /// List the model files on this machine, and whether they fit
+    Models(models::Args),
     /// List devices
     Devices(devices::Args),
+    /// Say what devices do, which libraries and rights were found, and what is missing
+    Doctor(doctor::Args),
     /// Show what a GGUF file holds
     Inspect(inspect::Args),
     /// Turn text from stdin into token ids, or back
@@ -53,22 +66,28 @@ enum Verb {
     Logits(logits::Args),
     /// Write a model of a real shape with random weights
     Synth(synth::Args),
+    /// Show where the configuration lies and what holds
+    Config(config::Args),
 }
 
 /// Runs the command.
 pub fn dispatch(cli: Cli) -> Result<(), CliError> {
-    match cli.verb {
+    let Some(verb) = cli.verb else { return start::start(cli.start) };
+    match verb {
         Verb::Demo(args) => demo::demo(args),
         Verb::Chat(args) => demo::chat(args),
         Verb::Run(args) => run::run(args),
         Verb::Bench(args) => bench::bench(args),
         Verb::Plan(args) => plan::plan(args),
+        Verb::Models(args) => models::models(args),
         Verb::Devices(args) => devices::devices(args),
+        Verb::Doctor(args) => doctor::doctor(args),
         Verb::Inspect(args) => inspect::inspect(args),
         Verb::Tokenize(args) => tokenize::tokenize(args),
         Verb::Template(args) => template::template(args),
         Verb::Logits(args) => logits::logits(args),
         Verb::Synth(args) => synth::synth(args),
+        Verb::Config(args) => config::config(args),
     }
 }
 
