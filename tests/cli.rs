@@ -254,6 +254,85 @@ fn inspect_devices_and_plan_as_json() {
     assert!(String::from_utf8_lossy(&output.stdout).contains("short"));
 }
 
+/// A command for a user whose home is this folder.
+fn at_home(home: &Path, args: &[&str]) -> Command {
+    let mut command = layercake(args);
+    for variable in [
+        "XDG_CACHE_HOME",
+        "XDG_DATA_HOME",
+        "HF_HOME",
+        "HF_HUB_CACHE",
+        "HUGGINGFACE_HUB_CACHE",
+        "OLLAMA_MODELS",
+        "LLAMA_CACHE",
+    ] {
+        command.env_remove(variable);
+    }
+    command.env("HOME", home).env("LAYERCAKE_MODELS", home.join("shelf")).current_dir(home);
+    command
+}
+
+#[test]
+fn models_of_other_programs_are_listed_and_found_by_name() {
+    let home = tempfile::tempdir().unwrap();
+    let put = |below: &str, golden_file: &str| {
+        let path = home.path().join(below);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::copy(golden(golden_file), path).unwrap();
+    };
+    let listed = || -> Vec<Value> {
+        let output = at_home(home.path(), &["models", "--json"]).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let list: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
+        // The system may have models too.
+        let in_home = |entry: &Value| Path::new(entry["path"].as_str().unwrap()).starts_with(home.path());
+        list.into_iter().filter(in_home).collect()
+    };
+    assert_eq!(listed(), Vec::<Value>::new());
+
+    let digest = "0123456789abcdef".repeat(4);
+    put("shelf/tiny.gguf", "models/llama.gguf");
+    put(".cache/huggingface/hub/models--ada--code/snapshots/1/code.gguf", "models/starcoder2.gguf");
+    put(&format!(".ollama/models/blobs/sha256-{digest}"), "models/qwen3moe.gguf");
+    let manifest = home.path().join(".ollama/models/manifests/registry.ollama.ai/library/llama3/latest");
+    std::fs::create_dir_all(manifest.parent().unwrap()).unwrap();
+    let layer =
+        serde_json::json!({"mediaType": "application/vnd.ollama.image.model", "digest": format!("sha256:{digest}")});
+    std::fs::write(manifest, serde_json::json!({ "layers": [layer] }).to_string()).unwrap();
+    std::fs::write(home.path().join("broken.gguf"), "GGUF").unwrap();
+
+    let list = listed();
+    let figures: Vec<_> = list
+        .iter()
+        .map(|e| {
+            [&e["name"], &e["origin"], &e["facts"]["arch"], &e["verdict"]["is"]].map(|v| v.as_str().unwrap_or("-"))
+        })
+        .collect();
+    assert_eq!(
+        figures,
+        [
+            ["tiny", "model_folder", "llama", "fits"],
+            ["ada/code: code", "hugging_face", "starcoder2", "unsupported"],
+            ["llama3:latest", "ollama", "qwen3moe", "fits"],
+            ["broken", "current_folder", "-", "unreadable"],
+        ]
+    );
+    assert_eq!(list[2]["facts"]["n_expert"], 8);
+    assert_eq!(list[2]["verdict"]["devices"][0], "cpu0");
+
+    let output = at_home(home.path(), &["models"]).output().unwrap();
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(stdout.contains("llama3:latest") && stdout.contains("fits on cpu0"), "{stdout}");
+    assert!(stderr.contains("ada/code: code: architecture 'starcoder2' is not supported"), "{stderr}");
+
+    let args = ["run", "llama3", "--ids", "1,2,3", "-n", "2", "--temp", "0", "--json"];
+    let output = at_home(home.path(), &args).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let output = at_home(home.path(), &["run", "no-such", "-p", "x"]).output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.contains("has tiny; all ") && stderr.contains("`layercake models`"), "{stderr}");
+}
+
 #[test]
 fn synth_writes_a_model_that_runs_and_benches() {
     let folder = tempfile::tempdir().unwrap();
@@ -338,4 +417,46 @@ fn demo_answers_a_question() {
     let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{stderr}");
     assert!(stdout.contains("The capital of France is Paris."), "{stdout}");
+}
+
+/// `layercake config` with this file.
+fn config(file: &Path, args: &[&str]) -> Output {
+    let args = [&["config"], args].concat();
+    let mut command = layercake(&args);
+    command.env("LAYERCAKE_CONFIG", file).env_remove("VISUAL").env("EDITOR", "vi -e").output().unwrap()
+}
+
+#[test]
+fn config_says_where_it_lies_and_what_holds() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("config.toml");
+    let stdout = |output: &Output| String::from_utf8(output.stdout.clone()).unwrap();
+    let stderr = |output: &Output| String::from_utf8(output.stderr.clone()).unwrap();
+
+    let missing = config(&file, &[]);
+    assert!(missing.status.success());
+    assert!(stderr(&missing).contains(&format!("{} (not there: these are the defaults)", text(&file))));
+    let defaults: toml::Table = stdout(&missing).parse().unwrap();
+    assert_eq!((defaults["theme"].as_str(), defaults["editor"].as_str()), (Some("dark"), Some("vi -e")));
+    assert_eq!(stdout(&config(&file, &["--path"])), format!("{}\n", text(&file)));
+
+    std::fs::write(&file, "ctx = 512\nmouze = false\nkv = \"q8\"\n[sampling]\ntemperature = 0.25\n").unwrap();
+    let output = config(&file, &[]);
+    assert!(output.status.success(), "a wrong key stops nothing");
+    let words = stderr(&output);
+    assert!(words.contains("warning: line 2: unknown key 'mouze': did you mean 'mouse'?\n"), "{words}");
+    assert!(words.contains("warning: line 3: kv is \"q8\": give "), "{words}");
+    assert!(words.starts_with(&format!("{}\n", text(&file))), "{words}");
+    let effective: toml::Table = stdout(&output).parse().unwrap();
+    assert_eq!(effective["ctx"].as_integer(), Some(512));
+    assert_eq!(effective["sampling"]["temperature"].as_float(), Some(0.25));
+    let json: Value = serde_json::from_str(&stdout(&config(&file, &["--json"]))).unwrap();
+    assert_eq!((&json["ctx"], &json["threads"], &json["kv"]), (&512.into(), &Value::Null, &"f16".into()));
+
+    std::fs::write(&file, "ctx = 512\nkv = \n").unwrap();
+    let broken = config(&file, &[]);
+    assert_eq!((broken.status.code(), stdout(&broken).as_str()), (Some(1), ""));
+    let words = stderr(&broken);
+    assert!(words.starts_with("error: ") && words.contains("config.toml, line 2: ") && words.lines().count() == 1);
+    assert!(config(&file, &["--path"]).status.success(), "where it lies can be told still");
 }
