@@ -308,6 +308,20 @@ fn after_an_answer_the_forecast_is_near_what_was_measured() {
     assert!(preview(&mut client, "cpu2=3").basis > Basis::PartlyMeasured, "nothing has run on cpu2");
 }
 
+/// The rates of a rig file are those of other hardware: once the simulated devices have shown theirs, these count.
+#[test]
+fn a_simulated_device_is_forecast_by_what_another_one_has_shown() {
+    let devices = sims(&[(DeviceKind::Cuda, 0, 1 << 30), (DeviceKind::Rocm, 0, 1 << 30)]);
+    let options = LoadOptions { n_ctx: Some(512), ..options(smollm2(), KvType::F16, Some("cuda0=all")) };
+    let mut client = Client::loaded(devices, options);
+    assert_eq!(preview(&mut client, "rocm0=all").basis, Basis::Assumed);
+    let answer = client.generate(greedy((0..20).map(|i| 500 + i).collect(), 32));
+    let there = preview(&mut client, "rocm0=all");
+    assert_eq!(there.basis, Basis::Measured);
+    let ratio = there.to_tokens_per_s / answer.timings.decode_tokens_per_s().unwrap();
+    assert!((0.5..2.0).contains(&ratio), "{ratio}");
+}
+
 /// As many layers as a large model has, on as many devices as a large machine: the answer must not be felt in a drag.
 #[test]
 fn a_preview_of_sixty_layers_on_four_devices_is_quick() {

@@ -126,13 +126,19 @@ pub fn with_costs<T>(model: &Model, devices: &Devices, known: Known<'_>, then: i
     let n_layer = model.n_layer();
     let works: Vec<_> = model.parts().map(|part| part_work(model, part, known.n_past)).collect();
     let work = |part: Part, _: DeviceId| works[part.index(n_layer)];
+    let simulated: Vec<_> = devices.0.iter().map(|d| d.facts()).filter(|f| f.simulated).map(|f| f.id).collect();
     type OfDevice = (DeviceId, Vec<(PartNeed, Option<f64>)>);
     let of_devices: Vec<OfDevice> = devices
         .0
         .iter()
         .map(|d| {
             let id = d.facts().id;
-            let measured = |part: Part| known.measured.decode_ms(part, id, works[part.index(n_layer)].read_bytes);
+            let measured = |part: Part| {
+                let on = |id| known.measured.decode_ms(part, id, works[part.index(n_layer)].read_bytes);
+                // Simulated devices all compute on this processor: what one has shown, the others will.
+                let elsewhere = || simulated.iter().filter(|_| simulated.contains(&id)).find_map(|&other| on(other));
+                on(id).or_else(elsewhere)
+            };
             (id, model.parts().map(|part| (model.part_need(part, &**d), measured(part))).collect())
         })
         .collect();

@@ -6,7 +6,8 @@ use crate::devices::quant::DType;
 use crate::engine::gguf::Gguf;
 
 /// Values of `general.file_type`: llama.cpp's mixtures, by their numbers there (`llama_ftype` in `llama.h`).
-const FILE_TYPES: [(u32, &str); 33] = [
+/// Numbers that are missing were removed from the format.
+const FILE_TYPES: [(u32, &str); 35] = [
     (0, "F32"),
     (1, "F16"),
     (2, "Q4_0"),
@@ -40,6 +41,8 @@ const FILE_TYPES: [(u32, &str); 33] = [
     (36, "TQ1_0"),
     (37, "TQ2_0"),
     (38, "MXFP4"),
+    (39, "NVFP4"),
+    (40, "Q1_0"),
 ];
 
 /// Of `general.file_type`, else the type that most of the file's bytes have.
@@ -58,7 +61,7 @@ fn name_of(file_type: Option<u32>, tensors: impl Iterator<Item = (DType, u64)>) 
         let sum = &mut n_bytes.entry(dtype.id()).or_insert((dtype, 0)).1;
         *sum = sum.saturating_add(n);
     }
-    n_bytes.values().max_by_key(|(_, n)| *n).map_or("?", |(dtype, _)| dtype.name())
+    n_bytes.values().max_by_key(|(_, n)| *n).map_or("no tensors", |(dtype, _)| dtype.name())
 }
 
 #[cfg(test)]
@@ -71,6 +74,7 @@ mod tests {
         assert_eq!(name_of(Some(15), tensors.into_iter()), "Q4_K_M");
         assert_eq!(name_of(Some(999), tensors.into_iter()), "Q4_0");
         assert_eq!(name_of(None, tensors.into_iter()), "Q4_0");
-        assert_eq!(name_of(None, [].into_iter()), "?");
+        assert_eq!(name_of(None, [].into_iter()), "no tensors");
+        assert!(FILE_TYPES.is_sorted_by_key(|(number, _)| number));
     }
 }
