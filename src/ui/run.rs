@@ -61,10 +61,12 @@ impl Input {
                 }
                 let Ok(event) = event::read() else { break };
                 if to.send(Wake::Terminal(event)).is_err() {
-                    return;
+                    break;
                 }
             }
-            // The terminal is gone.
+            // The terminal is gone, or nobody listens; who pauses a reader that has ended need not wait for it.
+            of_thread.lock().rests = true;
+            of_thread.changed.notify_all();
             let _ = to.send(Wake::Hangup);
         })?;
         Ok(Input { gate })

@@ -389,7 +389,7 @@ impl Rig {
 
 /// Half of them work.
 fn core_load(core: u32, work: f32) -> f32 {
-    if core % 2 == 0 { (work * 2.6 + core as f32 % 7.0 / 30.0).min(1.0) } else { core as f32 % 5.0 / 40.0 }
+    if core.is_multiple_of(2) { (work * 2.6 + core as f32 % 7.0 / 30.0).min(1.0) } else { core as f32 % 5.0 / 40.0 }
 }
 
 struct Model {
