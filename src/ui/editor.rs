@@ -7,6 +7,7 @@ mod rows;
 mod tests;
 mod undo;
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use unicode_segmentation::GraphemeCursor;
@@ -137,34 +138,39 @@ impl Editor {
         }
     }
 
-    /// How many rows the text takes at the width of [`Editor::resize`].
-    pub fn n_rows(&self) -> usize {
-        self.rows.len()
-    }
-
     /// Column and row of the cursor at the width of [`Editor::resize`].
     pub fn cursor_cell(&self) -> (usize, usize) {
         rows::locate(&self.text, &self.rows, self.cursor, self.width)
     }
 
-    /// Some of the rows at the width of [`Editor::resize`]: a long text need not be copied for the few that are shown.
-    pub fn rows(&self, range: Range<usize>) -> Vec<String> {
-        let end = range.end.min(self.rows.len());
-        let rows = self.rows.get(range.start.min(end)..end).unwrap_or_default();
-        rows.iter().map(|row| rows::shown(&self.text, row)).collect()
+    /// How many rows the text takes at a width.
+    pub fn n_rows(&self, width: u16) -> usize {
+        self.rows_at(width).len()
+    }
+
+    /// First of the rows that a window of so many lines shows, at the width of [`Editor::resize`]: the cursor's is
+    /// among them.
+    pub fn first_row(&self, height: usize) -> usize {
+        first_row(self.cursor_cell().1, self.rows.len(), height)
+    }
+
+    /// What a window of so many lines shows, the cursor counted from its first row: a long text is not copied for the
+    /// few rows that are seen.
+    pub fn window(&self, width: u16, height: usize) -> EditorLayout {
+        let rows = self.rows_at(width);
+        let (column, row) = rows::locate(&self.text, &rows, self.cursor, width);
+        let first = first_row(row, rows.len(), height);
+        let shown = rows.iter().skip(first).take(height);
+        EditorLayout { rows: shown.map(|row| rows::shown(&self.text, row)).collect(), cursor: (column, row - first) }
     }
 
     /// All rows at a width.
     pub fn layout(&self, width: u16) -> EditorLayout {
-        let other;
-        let rows = if width == self.width {
-            &self.rows
-        } else {
-            other = rows::lay_out(&self.text, width);
-            &other
-        };
-        let cursor = rows::locate(&self.text, rows, self.cursor, width);
-        EditorLayout { rows: rows.iter().map(|row| rows::shown(&self.text, row)).collect(), cursor }
+        self.window(width, usize::MAX)
+    }
+
+    fn rows_at(&self, width: u16) -> Cow<'_, [Row]> {
+        if width == self.width { Cow::Borrowed(&self.rows) } else { Cow::Owned(rows::lay_out(&self.text, width)) }
     }
 
     /// Puts the cursor to a cell of the rows; beyond their end, to the nearest place.
@@ -376,4 +382,9 @@ fn word_after(text: &str, at: usize) -> usize {
     let after = text.get(at..).unwrap_or_default();
     let word = after.trim_start_matches(|c| !is_word(c));
     boundary_from(text, text.len() - word.trim_start_matches(is_word).len())
+}
+
+/// The last rows are shown whole, and the cursor's row always.
+fn first_row(cursor_row: usize, n_rows: usize, height: usize) -> usize {
+    cursor_row.saturating_sub(height.saturating_sub(1)).min(n_rows.saturating_sub(height))
 }

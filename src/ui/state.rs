@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::dialog::Dialog;
@@ -188,7 +189,7 @@ pub struct Layers {
     pub awaits_device: bool,
     /// The card of a device that a drag hovers over.
     pub drop_hot: Option<DeviceId>,
-    pub part_ms: Vec<Option<f32>>,
+    pub part_ms: Arc<[Option<f32>]>,
 }
 
 /// The live change under way, or the last one.

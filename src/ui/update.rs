@@ -108,7 +108,7 @@ pub fn warn(state: &mut State, text: String) {
 
 /// What the start asks for besides a picture.
 pub fn start(state: &mut State, start: super::Start) -> Vec<Effect> {
-    let mut effects = vec![Effect::MouseCapture(state.mouse), Effect::Examine];
+    let mut effects = vec![Effect::MouseCapture(state.mouse)];
     match start {
         super::Start::Picker => {
             state.screen = Screen::Picker;

@@ -209,7 +209,13 @@ proptest! {
             prop_assert_eq!(layout.rows.concat(), crate::ui::text::sanitise::revealed(&one_line));
             let (column, row) = layout.cursor;
             prop_assert!(row < layout.rows.len() && column < usize::from(width).max(1));
-            prop_assert_eq!((&editor.rows(0..editor.n_rows()), editor.cursor_cell()), (&layout.rows, layout.cursor));
+            prop_assert_eq!((editor.n_rows(width), editor.cursor_cell()), (layout.rows.len(), layout.cursor));
+            for height in [1, 2, layout.rows.len(), layout.rows.len() + 3] {
+                let (first, window) = (editor.first_row(height), editor.window(width, height));
+                prop_assert_eq!(&window.rows[..], &layout.rows[first..layout.rows.len().min(first + height)]);
+                prop_assert_eq!(window.cursor, (column, row - first));
+                prop_assert!(window.cursor.1 < height);
+            }
             if width > 2 {
                 for shown in &layout.rows {
                     // One character may be wider than the input: emoji that are joined with more than joiners.

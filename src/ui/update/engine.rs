@@ -136,6 +136,6 @@ pub fn stats(state: &mut State, stats: &Stats) {
         answer::warn_when_nearly_full(state);
     }
     if let Some(layers) = &mut state.layers {
-        layers.part_ms = stats.part_ms.to_vec();
+        layers.part_ms = stats.part_ms.clone();
     }
 }

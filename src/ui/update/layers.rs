@@ -1,5 +1,7 @@
 //! The layer map and what it asks of the engine: forecasts while a draft changes, then the change itself.
 
+use std::sync::Arc;
+
 use super::super::hits::PanelId;
 use super::super::layers::{ChangeView, LayerMap, MapAction, MapOutcome, PreviewDevice, PreviewView};
 use super::super::msg::Effect;
@@ -289,7 +291,7 @@ pub fn new_map(state: &mut State, placement: &str, n_layer: u32, is_moe: bool) {
                 change: Change::default(),
                 awaits_device: false,
                 drop_hot: None,
-                part_ms: vec![],
+                part_ms: Arc::default(),
             });
         }
         Err(error) => notice(state, Level::Bad, error.to_string()),

@@ -7,7 +7,6 @@ use super::super::dialog::{Details, Dialog};
 use super::super::hits::{PanelId, Target};
 use super::super::layers::{LayerTarget, MapMouse, MouseKind};
 use super::super::state::{Screen, State};
-use super::super::view::first_input_row;
 use super::{Effects, actions, chat, dialogs, keys, layers, picker};
 use crate::engine::protocol::DeviceId;
 
@@ -102,7 +101,7 @@ fn click(state: &mut State, event: MouseEvent, under: &[(Rect, Target)], fx: &mu
         Target::CopyCode { message, block } => chat::copy_block(state, message, block, false, fx),
         Target::Input => {
             state.focus = PanelId::Input;
-            let first = first_input_row(state, usize::from(area.height));
+            let first = state.chat.editor.first_row(usize::from(area.height));
             let column = event.column.saturating_sub(area.x);
             let row = usize::from(event.row.saturating_sub(area.y));
             state.chat.editor.click(usize::from(column), first + row);

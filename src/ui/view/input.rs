@@ -8,6 +8,7 @@ use ratatui::widgets::Widget;
 use super::super::hits::{Hits, PanelId, Target};
 use super::super::state::{ModelState, State};
 use super::super::theme::Role;
+use super::layout::inner_width;
 
 /// Columns before the text.
 const PROMPT: u16 = 2;
@@ -19,16 +20,9 @@ pub fn text_width(area: Rect) -> u16 {
 
 /// Lines that the input wants: its text, up to a third of the screen.
 pub fn wanted_rows(state: &State, area: Rect) -> u16 {
-    let inner = if area.width >= 60 { area.width - 2 } else { area.width };
-    let width = inner.saturating_sub(PROMPT).max(1);
-    let rows = state.chat.editor.layout(width).rows.len() as u16;
+    let width = text_width(Rect { width: inner_width(area), ..area });
+    let rows = u16::try_from(state.chat.editor.n_rows(width)).unwrap_or(u16::MAX);
     rows.clamp(1, MAX_ROWS.min((area.height / 3).max(1)))
-}
-
-/// First row of the text that is shown in so many lines.
-pub fn first_row(cursor_row: usize, n_rows: usize, height: usize) -> usize {
-    let last_first = n_rows.saturating_sub(height);
-    cursor_row.saturating_sub(height.saturating_sub(1)).min(last_first)
 }
 
 pub fn draw_input(state: &State, area: Rect, buf: &mut Buffer, hits: &mut Hits) -> Option<Position> {
@@ -51,15 +45,12 @@ pub fn draw_input(state: &State, area: Rect, buf: &mut Buffer, hits: &mut Hits) 
         };
         Line::styled(words, theme.style(Role::Dim)).render(text, buf);
     }
-    let layout = state.chat.editor.layout(text_width(area));
-    let (column, row) = layout.cursor;
-    let height = usize::from(area.height);
-    let first = first_row(row, layout.rows.len(), height);
-    for (line, words) in layout.rows.iter().skip(first).take(height).enumerate() {
-        let place = Rect { y: text.y + line as u16, height: 1, ..text };
+    let window = state.chat.editor.window(text_width(area), usize::from(area.height));
+    for (place, words) in text.rows().zip(&window.rows) {
         Line::styled(words.as_str(), theme.style(Role::Text)).render(place, buf);
     }
+    let (column, row) = window.cursor;
     let x = text.x + (column as u16).min(text.width.saturating_sub(1));
-    let y = text.y + (row.saturating_sub(first) as u16).min(area.height - 1);
+    let y = text.y + (row as u16).min(area.height - 1);
     focused.then_some(Position::new(x, y))
 }

@@ -33,10 +33,15 @@ pub struct Layout {
     pub framed: bool,
 }
 
+/// Columns inside of the panels.
+pub fn inner_width(area: Rect) -> u16 {
+    if area.width >= FRAMED_WIDTH { area.width - 2 } else { area.width }
+}
+
 /// The main screen. `input_rows` is what the input wants.
 pub fn main(state: &State, area: Rect, input_rows: u16) -> Layout {
     let framed = area.width >= FRAMED_WIDTH;
-    let inner_width = if framed { area.width.saturating_sub(2) } else { area.width };
+    let inner_width = inner_width(area);
     let show_devices = area.height >= MIN_HEIGHT_FOR_DEVICES && !state.gauges.devices.is_empty();
     let show_layers = area.height >= MIN_HEIGHT_FOR_LAYERS;
     let footer_rows = u16::from(area.height >= 8);

@@ -58,12 +58,6 @@ pub struct Drawn {
     pub cursor: Option<Position>,
 }
 
-/// First row of the input's text that is shown in an area of so many lines.
-pub fn first_input_row(state: &State, height: usize) -> usize {
-    let layout = state.chat.editor.layout(state.metrics.input_width.max(1));
-    input::first_row(layout.cursor.1, layout.rows.len(), height)
-}
-
 /// Draws everything.
 pub fn draw(state: &State, caches: &mut Caches, area: Rect, buf: &mut Buffer) -> Drawn {
     let mut drawn = Drawn { hits: Hits::default(), metrics: Metrics::default(), cursor: None };
