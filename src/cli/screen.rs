@@ -140,11 +140,7 @@ pub fn open(wishes: Wishes, start: Start) -> Result<(), CliError> {
     let roots = LibraryRoots::of_user().with(Origin::Configured, config.models.iter().cloned());
     let judge: Judge = {
         let (devices, n_ctx, kv) = (Devices(opened), settings.n_ctx, settings.kv);
-        Arc::new(move |path| {
-            let examined = examine(path, &devices, n_ctx, kv);
-            let facts = examined.facts.map(Box::new).ok_or_else(|| "unreadable".to_owned());
-            (facts, examined.verdict)
-        })
+        Arc::new(move |path| examine(path, &devices, n_ctx, kv))
     };
     let clock = now();
     let mut state = State::new(Beginning {

@@ -9,14 +9,14 @@ use super::msg::{DemoProgress, Effect, Msg, OpenedSession, SessionRow};
 use super::run::{Input, Post};
 use super::terminal::Terminal;
 use crate::devices::telemetry::{Sampler, TelemetryConfig, examine};
-use crate::engine::inventory::{ModelFacts, Verdict};
+use crate::engine::inventory::Examined;
 use crate::engine::protocol::CommandSender;
 use crate::models;
 use crate::models::library::{LibraryRoots, scan};
 use crate::sessions::{PromptHistory, SessionError, SessionStore, SessionWriter};
 
 /// Says of a model file what it is and whether it fits this machine.
-pub type Judge = Arc<dyn Fn(&Path) -> (Result<Box<ModelFacts>, String>, Verdict) + Send + Sync>;
+pub type Judge = Arc<dyn Fn(&Path) -> Examined + Send + Sync>;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Flow {
@@ -195,8 +195,8 @@ impl Hands {
             let entries = scan(&roots);
             post.send(Msg::Library(entries.clone()));
             for entry in entries {
-                let (facts, verdict) = judge(&entry.path);
-                post.send(Msg::LibraryFacts { path: entry.path, facts, verdict });
+                let examined = Box::new(judge(&entry.path));
+                post.send(Msg::LibraryFacts { path: entry.path, examined });
             }
         });
     }

@@ -10,7 +10,7 @@ use ratatui::layout::Rect;
 use super::hits::Target;
 use super::view::Metrics;
 use crate::devices::telemetry::{Finding, Reading};
-use crate::engine::inventory::{ModelFacts, Verdict};
+use crate::engine::inventory::Examined;
 use crate::engine::protocol::{Command, Event, Stats};
 use crate::models::library::LibraryEntry;
 use crate::sessions::{Record, SessionHead, SessionId, SessionState};
@@ -43,8 +43,7 @@ pub enum Msg {
     Library(Vec<LibraryEntry>),
     LibraryFacts {
         path: PathBuf,
-        facts: Result<Box<ModelFacts>, String>,
-        verdict: Verdict,
+        examined: Box<Examined>,
     },
     Demo(DemoProgress),
     /// What was asked for with this query.

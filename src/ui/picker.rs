@@ -12,15 +12,8 @@ use super::dialog::list::Cursor;
 use super::dialog::{DialogInput, Drawn, understand_list};
 use super::keymap::{Chord, Keymap};
 use super::msg::DemoProgress;
-use crate::engine::inventory::{ModelFacts, Verdict};
+use crate::engine::inventory::{Examined, Verdict};
 use crate::models::library::LibraryEntry;
-
-/// A file that was looked into.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Examined {
-    pub facts: Result<Box<ModelFacts>, String>,
-    pub verdict: Verdict,
-}
 
 /// What can be chosen.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -75,8 +68,8 @@ impl Picker {
         self.examined.retain(|path, _| there(path));
     }
 
-    pub fn examined(&mut self, path: PathBuf, facts: Result<Box<ModelFacts>, String>, verdict: Verdict) {
-        self.examined.insert(path, Examined { facts, verdict });
+    pub fn examined(&mut self, path: PathBuf, examined: Examined) {
+        self.examined.insert(path, examined);
     }
 
     pub fn demo_progress(&mut self, progress: DemoProgress) {
@@ -134,7 +127,7 @@ impl Picker {
 
     /// What a filter looks at: name, quantisation, architecture and where it is from.
     fn searched(&self, entry: &LibraryEntry) -> String {
-        let facts = self.known(&entry.path).and_then(|known| known.facts.as_ref().ok());
+        let facts = self.known(&entry.path).and_then(|known| known.facts.as_ref());
         let (quant, arch) = facts.map_or(("", ""), |facts| (&facts.quant, &facts.arch));
         format!("{} {quant} {arch} {}", entry.name, entry.origin.label())
     }

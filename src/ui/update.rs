@@ -67,7 +67,7 @@ pub fn update(state: &mut State, msg: Msg) -> Vec<Effect> {
         }
         Msg::Findings(findings) => state.findings = findings,
         Msg::Library(entries) => state.picker.found(entries),
-        Msg::LibraryFacts { path, facts, verdict } => state.picker.examined(path, facts, verdict),
+        Msg::LibraryFacts { path, examined } => state.picker.examined(path, *examined),
         Msg::Demo(progress) => picker::demo(state, progress, fx),
         Msg::Sessions { query, rows: Ok(rows) } => dialogs::session_rows(state, &query, rows),
         Msg::Sessions { rows: Err(error), .. } | Msg::SessionError(error) => notice(state, Level::Bad, error),

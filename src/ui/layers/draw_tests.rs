@@ -249,7 +249,7 @@ fn the_line_of_what_is_pointed_at() {
     let mouse = MapMouse { kind: MouseKind::Move, x: area.x, y: area.y, shift: false, ctrl: false };
     map.mouse(mouse, &Columns::default(), Some(target), None);
     insta::assert_snapshot!(line(&map).unwrap(), @"layer 20: 118 MiB weights, 4 MiB KV, ~0.31 ms on rocm0");
-    map.mouse_left();
+    map.mouse(mouse, &Columns::default(), None, None);
     for action in [NextItem, NextItem, ExtendRight, ExtendRight] {
         map.act(action);
     }

@@ -60,11 +60,6 @@ impl LayerMap {
         if outcome == MapOutcome::Nothing && hover_changed { MapOutcome::Redraw } else { outcome }
     }
 
-    /// The pointer left the map.
-    pub fn mouse_left(&mut self) -> MapOutcome {
-        if self.hover.take().is_some() { MapOutcome::Redraw } else { MapOutcome::Nothing }
-    }
-
     fn hovered(&self, target: Option<LayerTarget>) -> Option<(Row, Range<usize>)> {
         match target? {
             LayerTarget::Cell { row, first, last } => {

@@ -60,9 +60,10 @@ fn the_cursor_stays_on_its_model_when_others_arrive() {
 #[test]
 fn what_cannot_run_stays_closed_and_what_is_too_large_may_be_tried() {
     let mut picker = picker(&["a", "b"]);
-    let unknown = || Err("no facts".to_owned());
-    picker.examined("/models/a".into(), unknown(), Verdict::Unsupported { why: "unknown architecture".to_owned() });
-    picker.examined("/models/b".into(), unknown(), Verdict::TooLarge { short_bytes: 1 });
+    let unknown = |verdict| Examined { facts: None, verdict };
+    let unsupported = Verdict::Unsupported { why: "unknown architecture".to_owned() };
+    picker.examined("/models/a".into(), unknown(unsupported));
+    picker.examined("/models/b".into(), unknown(Verdict::TooLarge { short_bytes: 1 }));
     assert_eq!(press(&mut picker, "enter"), PickerOutcome::Stay);
     assert_eq!(press(&mut picker, "down enter"), load("b"));
     picker.found(vec![entry("b")]);

@@ -7,7 +7,7 @@ use chrono::{DateTime, Duration, Utc};
 use super::rig::{CPU0, CUDA0, ROCM0};
 use super::stage::{Stage, Words};
 use crate::devices::telemetry::Finding;
-use crate::engine::inventory::{ModelFacts, Verdict};
+use crate::engine::inventory::{Examined, ModelFacts, Verdict};
 use crate::models::library::{LibraryEntry, Origin};
 use crate::sessions::SessionHead;
 use crate::ui::msg::{Msg, SessionRow};
@@ -147,11 +147,12 @@ pub fn tell_library(stage: &mut Stage) {
             Verdict::Unsupported { why } => Verdict::Unsupported { why: words.of(&why) },
             other => other,
         };
-        stage.send(Msg::LibraryFacts { path: path(words, file.name), facts: Ok(Box::new(facts)), verdict });
+        let examined = Box::new(Examined { facts: Some(facts), verdict });
+        stage.send(Msg::LibraryFacts { path: path(words, file.name), examined });
     }
     let why = words.of("the file ends at 611 MiB, its tensors at 4368 MiB: download it again");
-    let verdict = Verdict::Unreadable { why: why.clone() };
-    stage.send(Msg::LibraryFacts { path: path(words, BROKEN), facts: Err(why), verdict });
+    let examined = Box::new(Examined { facts: None, verdict: Verdict::Unreadable { why } });
+    stage.send(Msg::LibraryFacts { path: path(words, BROKEN), examined });
 }
 
 pub fn sessions(words: Words, now: DateTime<Utc>) -> Vec<SessionRow> {

@@ -106,11 +106,6 @@ pub fn spans_width(spans: &[Span<'_>]) -> usize {
     spans.iter().map(|span| width(&span.content)).sum()
 }
 
-/// Columns of several pieces.
-pub fn pieces_width(pieces: &[Piece]) -> usize {
-    pieces.iter().map(|piece| width(&piece.text)).sum()
-}
-
 /// Spans cut to `columns`.
 pub fn clip(spans: Vec<Span<'static>>, columns: usize) -> Vec<Span<'static>> {
     if spans_width(&spans) <= columns {

@@ -27,27 +27,48 @@ pub fn paste(state: &mut State, text: &str, fx: &mut Effects) {
     input(state, DialogInput::Paste(text), fx);
 }
 
-pub fn mouse(state: &mut State, event: MouseEvent, under: &[(Rect, Target)], fx: &mut Effects) {
+/// What the mouse means to a list or form that lies over everything else.
+pub enum Pointed {
+    Input(DialogInput<'static>),
+    /// A button that is none of the dialog's own.
+    Run(Action),
+    Outside,
+}
+
+pub fn pointed(event: MouseEvent, under: &[(Rect, Target)]) -> Option<Pointed> {
     match event.kind {
-        MouseEventKind::Down(MouseButton::Left) => match under.first().map(|(_, target)| target.clone()) {
-            Some(Target::Item(item)) => input(state, DialogInput::Click(item), fx),
-            Some(Target::Button(action)) => match pressed(action) {
-                Some(given) => input(state, given, fx),
-                None => over_dialog(state, action, fx),
-            },
-            Some(Target::Outside) => {
-                state.dialogs.pop();
-            }
-            Some(_) | None => {}
+        MouseEventKind::Down(MouseButton::Left) => match &under.first()?.1 {
+            Target::Item(item) => Some(Pointed::Input(DialogInput::Click(*item))),
+            Target::Button(action) => Some(pressed(*action).map_or(Pointed::Run(*action), Pointed::Input)),
+            Target::Outside => Some(Pointed::Outside),
+            Target::Panel(_)
+            | Target::Device(_)
+            | Target::Layers(_)
+            | Target::Message(_)
+            | Target::Thinking(_)
+            | Target::CopyCode { .. }
+            | Target::Input
+            | Target::Dialog => None,
         },
-        MouseEventKind::ScrollUp => input(state, DialogInput::Wheel(-1), fx),
-        MouseEventKind::ScrollDown => input(state, DialogInput::Wheel(1), fx),
+        MouseEventKind::ScrollUp => Some(Pointed::Input(DialogInput::Wheel(-1))),
+        MouseEventKind::ScrollDown => Some(Pointed::Input(DialogInput::Wheel(1))),
         MouseEventKind::Down(_)
         | MouseEventKind::Up(_)
         | MouseEventKind::Drag(_)
         | MouseEventKind::Moved
         | MouseEventKind::ScrollLeft
-        | MouseEventKind::ScrollRight => {}
+        | MouseEventKind::ScrollRight => None,
+    }
+}
+
+pub fn mouse(state: &mut State, event: MouseEvent, under: &[(Rect, Target)], fx: &mut Effects) {
+    match pointed(event, under) {
+        Some(Pointed::Input(given)) => input(state, given, fx),
+        Some(Pointed::Run(action)) => over_dialog(state, action, fx),
+        Some(Pointed::Outside) => {
+            state.dialogs.pop();
+        }
+        None => {}
     }
 }
 

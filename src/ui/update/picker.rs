@@ -6,12 +6,13 @@ use crossterm::event::{MouseButton, MouseEvent, MouseEventKind};
 use ratatui::layout::Rect;
 
 use super::super::action::{Action, Context};
-use super::super::dialog::{DialogInput, pressed};
+use super::super::dialog::DialogInput;
 use super::super::hits::Target;
 use super::super::keymap::Chord;
 use super::super::msg::{DemoProgress, Effect};
 use super::super::picker::PickerOutcome;
 use super::super::state::{Level, ModelState, Screen, State};
+use super::dialogs::{Pointed, pointed};
 use super::{Effects, actions, engine, notice};
 use crate::engine::protocol::LoadOptions;
 
@@ -46,23 +47,10 @@ pub fn mouse(state: &mut State, event: MouseEvent, under: &[(Rect, Target)], fx:
         }
         return;
     }
-    match event.kind {
-        MouseEventKind::Down(MouseButton::Left) => match under.first().map(|(_, target)| target.clone()) {
-            Some(Target::Item(item)) => input(state, DialogInput::Click(item), fx),
-            Some(Target::Button(action)) => match pressed(action) {
-                Some(given) => input(state, given, fx),
-                None => actions::run(state, action, fx),
-            },
-            Some(_) | None => {}
-        },
-        MouseEventKind::ScrollUp => input(state, DialogInput::Wheel(-1), fx),
-        MouseEventKind::ScrollDown => input(state, DialogInput::Wheel(1), fx),
-        MouseEventKind::Down(_)
-        | MouseEventKind::Up(_)
-        | MouseEventKind::Drag(_)
-        | MouseEventKind::Moved
-        | MouseEventKind::ScrollLeft
-        | MouseEventKind::ScrollRight => {}
+    match pointed(event, under) {
+        Some(Pointed::Input(given)) => input(state, given, fx),
+        Some(Pointed::Run(action)) => actions::run(state, action, fx),
+        Some(Pointed::Outside) | None => {}
     }
 }
 

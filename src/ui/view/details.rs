@@ -9,11 +9,12 @@ use std::time::Duration;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
-use ratatui::widgets::{Block, BorderType, Clear, Widget};
+use ratatui::widgets::{Block, Clear, Widget};
 
 use self::facts::{Fact, facts};
 use super::bar::{Segment, draw_bar};
 use super::graph::{Graph, draw_graph, level, n_points, nice_max};
+use super::window::glyphs;
 use crate::ui::gauges::{DeviceRow, History, MemorySplit, Sample};
 use crate::ui::text::width::truncate_with;
 use crate::ui::theme::{DeviceMark, Role, Theme};
@@ -55,18 +56,7 @@ pub fn draw_details(row: &DeviceRow, mark: DeviceMark, theme: &Theme, now: Durat
 
 /// Border and title; returns what is inside, with a blank column at each side.
 fn frame(row: &DeviceRow, mark: DeviceMark, theme: &Theme, area: Rect, buf: &mut Buffer) -> Rect {
-    let ascii = ratatui::symbols::border::Set {
-        top_left: "+",
-        top_right: "+",
-        bottom_left: "+",
-        bottom_right: "+",
-        vertical_left: "|",
-        vertical_right: "|",
-        horizontal_top: "-",
-        horizontal_bottom: "-",
-    };
-    let block = Block::bordered().border_style(theme.style(Role::BorderFocus));
-    let block = if theme.ascii { block.border_set(ascii) } else { block.border_type(BorderType::Plain) };
+    let block = Block::bordered().border_style(theme.style(Role::BorderFocus)).border_set(glyphs(theme).border);
     let inner = block.inner(area);
     block.render(area, buf);
     let title = Rect { x: area.x + 1, width: area.width.saturating_sub(2), height: 1, ..area };

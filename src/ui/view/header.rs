@@ -8,6 +8,7 @@ use ratatui::widgets::Widget;
 use super::super::state::{ModelState, State};
 use super::super::text::printable;
 use super::super::text::width::{truncate_with, width};
+use super::super::text::wrap::spans_width;
 use super::super::theme::Role;
 use super::super::units::grouped;
 
@@ -29,22 +30,18 @@ struct Form {
     meter: bool,
 }
 
-fn columns_of(spans: &[Span<'_>]) -> usize {
-    spans.iter().map(|span| width(&span.content)).sum()
-}
-
 pub fn draw_header(state: &State, area: Rect, buf: &mut Buffer) {
     let theme = &state.look.theme;
     let title = Span::styled(" layercake ", theme.style(Role::Title));
     let room_of =
-        |right: &[Span<'_>]| usize::from(area.width).saturating_sub(columns_of(right) + 2 + width(&title.content));
+        |right: &[Span<'_>]| usize::from(area.width).saturating_sub(spans_width(right) + 2 + width(&title.content));
     let (left, right) = match &state.model {
         ModelState::Loaded(info) => {
             let name = format!("{} {}", printable(&info.name), printable(&info.quant));
             let parts = |form: Form| (context_meter(state, info.n_ctx, form.meter), right_side(state, form.devices));
             let name_room = |form: &Form| {
                 let (meter, right) = parts(*form);
-                room_of(&right).saturating_sub(columns_of(&meter) + 1)
+                room_of(&right).saturating_sub(spans_width(&meter) + 1)
             };
             let wanted = width(&name).min(NAME_COLUMNS);
             let form = FORMS.into_iter().find(|form| name_room(form) >= wanted).unwrap_or(FORMS[2]);
@@ -54,7 +51,7 @@ pub fn draw_header(state: &State, area: Rect, buf: &mut Buffer) {
             if width(&name) >= 6 {
                 spans.push(Span::styled(name, theme.style(Role::Strong)));
             }
-            if columns_of(&meter) <= room_of(&right) {
+            if spans_width(&meter) <= room_of(&right) {
                 spans.extend(meter);
             }
             (spans, right)
@@ -74,7 +71,7 @@ pub fn draw_header(state: &State, area: Rect, buf: &mut Buffer) {
     let mut spans = vec![title];
     spans.extend(left);
     Line::from(spans).render(area, buf);
-    let right_width = columns_of(&right);
+    let right_width = spans_width(&right);
     if right_width + 12 <= usize::from(area.width) {
         let area = Rect { x: area.right() - right_width as u16 - 1, width: right_width as u16 + 1, ..area };
         Line::from(right).alignment(Alignment::Left).render(area, buf);

@@ -36,7 +36,7 @@ pub struct Glyphs {
     pub bad: &'static str,
     pub warn: &'static str,
     pub unknown: &'static str,
-    border: border::Set<'static>,
+    pub border: border::Set<'static>,
 }
 
 const UNICODE: Glyphs = Glyphs {

@@ -1,7 +1,7 @@
 //! The choice of a model, and loading it.
 
 use super::script::*;
-use crate::engine::inventory::Verdict;
+use crate::engine::inventory::{Examined, Verdict};
 use crate::engine::protocol::*;
 use crate::models::library::{LibraryEntry, Origin};
 use crate::sessions::Record;
@@ -24,7 +24,7 @@ fn found(s: &mut Script) {
     let broken = Verdict::Unreadable { why: "it is no GGUF file".into() };
     for (name, verdict) in [("alpha", broken), ("beta", Verdict::Fits { on: CUDA0 })] {
         let path = format!("/models/{name}.gguf").into();
-        s.send(Msg::LibraryFacts { path, facts: Err("unreadable".into()), verdict });
+        s.send(Msg::LibraryFacts { path, examined: Box::new(Examined { facts: None, verdict }) });
     }
     s.draw();
 }

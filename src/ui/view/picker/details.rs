@@ -23,7 +23,7 @@ pub fn draw_details(
     let (facts, (runs, role), path) = match choice {
         Some(Choice::Model(path)) => {
             let known = picker.known(path);
-            let mut words = known.and_then(|known| known.facts.as_deref().ok()).map(facts_words).unwrap_or_default();
+            let mut words = known.and_then(|known| known.facts.as_ref()).map(facts_words).unwrap_or_default();
             if let Some(entry) = picker.entry(path) {
                 words.extend((entry.n_shards > 1).then(|| format!("{} files", entry.n_shards)));
                 words.push(entry.origin.label().to_owned());

@@ -121,7 +121,7 @@ impl Table {
     ) {
         let Some(entry) = picker.entry(path) else { return };
         let known = picker.known(path);
-        let facts = known.and_then(|known| known.facts.as_deref().ok());
+        let facts = known.and_then(|known| known.facts.as_ref());
         let can_run = known.is_none_or(|known| known.verdict.is_loadable());
         if is_loaded {
             put(buf, line, 1, 0, look.glyphs().open, look.style(Role::Good), look);

@@ -1,5 +1,5 @@
 use super::*;
-use crate::engine::inventory::{ModelFacts, Verdict};
+use crate::engine::inventory::{Examined, ModelFacts, Verdict};
 use crate::engine::protocol::DeviceId;
 use crate::models::library::{LibraryEntry, Origin};
 use crate::ui::dialog::DialogInput;
@@ -30,8 +30,8 @@ fn entry(name: &str, origin: Origin, mib: u64) -> LibraryEntry {
     LibraryEntry { path, name: name.to_owned(), origin, file_bytes: mib << 20, n_shards: 1 }
 }
 
-fn facts(arch: &str, quant: &str, n_params: u64, n_ctx: u32) -> Result<Box<ModelFacts>, String> {
-    Ok(Box::new(ModelFacts {
+fn facts(arch: &str, quant: &str, n_params: u64, n_ctx: u32) -> Option<ModelFacts> {
+    Some(ModelFacts {
         name: "A model".to_owned(),
         arch: arch.to_owned(),
         quant: quant.to_owned(),
@@ -42,7 +42,7 @@ fn facts(arch: &str, quant: &str, n_params: u64, n_ctx: u32) -> Result<Box<Model
         n_expert: (arch == "qwen3moe").then_some(128),
         n_expert_used: (arch == "qwen3moe").then_some(8),
         file_bytes: 1,
-    }))
+    })
 }
 
 fn device(id: &str) -> DeviceId {
@@ -74,12 +74,12 @@ fn library() -> Picker {
             Verdict::Unsupported { why: "architecture 'gemma3' is not known".to_owned() },
         ),
         (facts("llama", "Q4_0", 8_030_261_248, 8192), Verdict::Fits { on: device("cuda0") }),
-        (Err("not a GGUF file".to_owned()), Verdict::Unreadable { why: "it does not begin with GGUF".to_owned() }),
+        (None, Verdict::Unreadable { why: "it does not begin with GGUF".to_owned() }),
     ]
     .into_iter();
     for path in paths {
         if let Some((facts, verdict)) = verdicts.next() {
-            picker.examined(path, facts, verdict);
+            picker.examined(path, Examined { facts, verdict });
         }
     }
     picker
