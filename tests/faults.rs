@@ -9,7 +9,7 @@ use common::{Client, cpu_config, golden, golden_json, greedy, ids, options};
 use layercake::devices::cpu::CpuDevice;
 use layercake::devices::cpu::matmul::ActivationFormat;
 use layercake::devices::{
-    BoundProgram, Buffer, Device, DeviceError, DeviceFacts, MemoryInfo, Program, Step, WeightSpec,
+    BoundProgram, Buffer, Device, DeviceError, DeviceFacts, MemoryInfo, ProgramShape, Step, WeightSpec,
 };
 use layercake::engine::kv::KvType;
 use layercake::engine::protocol::{ChangeState, Command, Event, RequestId, When};
@@ -59,7 +59,7 @@ impl Device for Faulty {
     fn weight_bytes(&self, weight: &WeightSpec) -> u64 {
         self.inner.weight_bytes(weight)
     }
-    fn work_bytes(&self, programs: &[&Program], max_rows: usize) -> u64 {
+    fn work_bytes(&self, programs: &[ProgramShape<'_>], max_rows: usize) -> u64 {
         self.inner.work_bytes(programs, max_rows)
     }
     fn alloc_weight(&self, weight: &WeightSpec) -> Result<Buffer, DeviceError> {

@@ -18,6 +18,10 @@ pub enum DeviceError {
     UnsupportedType { device: DeviceId, dtype: DType },
     #[error("{device}: {message}")]
     Unsupported { device: DeviceId, message: String },
+    #[error("{device}: {message}")]
+    Kernels { device: DeviceId, message: String },
+    #[error("{device} is lost: {message}; its driver answers no more until the program is started again")]
+    Lost { device: DeviceId, message: String },
     #[error("stopped")]
     Stopped,
     #[error("{device} failed: {message}")]

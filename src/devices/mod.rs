@@ -7,6 +7,7 @@ pub mod buffer;
 pub mod cpu;
 pub mod discover;
 pub mod error;
+pub mod gpu;
 pub mod op;
 #[cfg(test)]
 pub(crate) mod op_cases;
@@ -24,6 +25,7 @@ pub use op::{Op, Program, Rows, Slot, SlotRows, SlotSpec, WeightRef, WeightSpec}
 
 use serde::{Serialize, Serializer};
 
+use gpu::chip::{Arch, PciAddress};
 use quant::DType;
 
 /// The kind of a device: which driver would run it.
@@ -112,6 +114,19 @@ pub struct DeviceFacts {
     pub memory_bytes_per_s: Option<u64>,
     /// Bytes per second between the host and its memory, where known.
     pub link_bytes_per_s: Option<u64>,
+    /// What only a real GPU has.
+    pub gpu: Option<GpuFacts>,
+}
+
+/// Facts of a GPU.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GpuFacts {
+    pub pci: PciAddress,
+    pub arch: Arch,
+    /// Shares the host's memory. Listed, and not used by `auto`.
+    pub is_integrated: bool,
+    /// Its driver with the version, for people.
+    pub driver: String,
 }
 
 /// A device's memory at this moment.
@@ -212,6 +227,20 @@ pub struct Scratch {
     pub slot_offsets: std::sync::Arc<[Option<u64>]>,
 }
 
+/// A program with what it will be bound to, before it is.
+#[derive(Clone, Copy, Debug)]
+pub struct ProgramShape<'a> {
+    pub program: &'a Program,
+    pub kv: Option<KvSpec>,
+}
+
+/// How far [`Device::prepare`] is: programs' kernels, compiled or found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Prepared {
+    pub n_done: usize,
+    pub n_total: usize,
+}
+
 /// A program with its memory.
 #[derive(Clone, Copy)]
 pub struct BoundProgram<'a> {
@@ -232,7 +261,22 @@ pub trait Device: Send + Sync {
     fn weight_bytes(&self, weight: &WeightSpec) -> u64;
 
     /// Bytes of working memory that running `programs` with steps of up to `max_rows` takes besides slots. Pure.
-    fn work_bytes(&self, programs: &[&Program], max_rows: usize) -> u64;
+    fn work_bytes(&self, programs: &[ProgramShape<'_>], max_rows: usize) -> u64;
+
+    /// Makes ready what running these programs with up to `max_rows` rows needs besides memory: a GPU compiles
+    /// kernels, which may take a while the first time. May come from any thread, also while the device runs.
+    ///
+    /// # Errors
+    /// [`DeviceError::Stopped`] when `cancel` was set.
+    fn prepare(
+        &self,
+        _programs: &[ProgramShape<'_>],
+        _max_rows: usize,
+        _cancel: &AtomicBool,
+        _progress: &(dyn Fn(Prepared) + Sync),
+    ) -> Result<(), DeviceError> {
+        Ok(())
+    }
 
     /// Memory for a weight, to be filled by [`Device::fill_weight`].
     fn alloc_weight(&self, weight: &WeightSpec) -> Result<Buffer, DeviceError>;

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::devices::{Device, DeviceId, Program, SlotRows, WeightSpec};
+use crate::devices::op::SlotRows;
+use crate::devices::{Device, DeviceId, KvSpec, Program, ProgramShape, WeightSpec};
 use crate::engine::arch::{ArchError, ModelPrograms};
 use crate::engine::exec::{BATCH_ROWS, OUTPUT_ROWS};
 use crate::engine::gguf::{Gguf, GgufError};
@@ -91,13 +92,7 @@ impl Model {
     pub fn part_need(&self, part: Part, device: &dyn Device) -> PartNeed {
         let weights = &self.programs.program(part).weights;
         let weight_bytes = weights.iter().map(|w| device.weight_bytes(w)).sum();
-        let kv_bytes = match part {
-            Part::Attn(layer) => {
-                let kv = kv_spec(&self.programs.spec, layer, self.kv, self.n_ctx);
-                kv.k_bytes() + kv.v_bytes()
-            }
-            Part::Embed | Part::Ffn(_) | Part::Head => 0,
-        };
+        let kv_bytes = self.part_kv(part).map_or(0, |kv| kv.k_bytes() + kv.v_bytes());
         PartNeed { weight_bytes, kv_bytes }
     }
 
@@ -133,8 +128,21 @@ impl Model {
         if parts.is_empty() {
             return 0;
         }
-        let programs: Vec<_> = parts.iter().map(|p| self.programs.program(*p)).collect();
-        self.slot_layout(parts).1 + device.work_bytes(&programs, BATCH_ROWS)
+        self.slot_layout(parts).1 + device.work_bytes(&self.program_shapes(parts), BATCH_ROWS)
+    }
+
+    /// The parts' programs with the caches that they will have.
+    pub fn program_shapes(&self, parts: &[Part]) -> Vec<ProgramShape<'_>> {
+        let shape = |part: &Part| ProgramShape { program: self.programs.program(*part), kv: self.part_kv(*part) };
+        parts.iter().map(shape).collect()
+    }
+
+    /// Shape of a part's KV cache, if it has one.
+    pub fn part_kv(&self, part: Part) -> Option<KvSpec> {
+        match part {
+            Part::Attn(layer) => Some(kv_spec(&self.programs.spec, layer, self.kv, self.n_ctx)),
+            Part::Embed | Part::Ffn(_) | Part::Head => None,
+        }
     }
 }
 

@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 
 use crate::devices::{Buffer, Device, DeviceError, DeviceId, KvCache, Scratch, WeightSpec};
 use crate::engine::arch::ArchError;
-use crate::engine::kv::kv_spec;
 use crate::engine::model::{Devices, Model};
 use crate::engine::part::Part;
 use crate::engine::protocol::DeviceProgress;
@@ -143,8 +142,7 @@ fn stage_all(
 }
 
 fn reserve_kv(model: &Model, part: Part, device: &dyn Device) -> Result<Option<KvCache>, DeviceError> {
-    let Part::Attn(layer) = part else { return Ok(None) };
-    let spec = kv_spec(&model.programs.spec, layer, model.kv, model.n_ctx);
+    let Some(spec) = model.part_kv(part) else { return Ok(None) };
     let k = device.alloc("KV cache", spec.k_bytes())?;
     let v = device.alloc("KV cache", spec.v_bytes())?;
     Ok(Some(KvCache { spec, k, v }))

@@ -30,8 +30,8 @@ use std::time::{Duration, Instant};
 
 use super::op::WeightRole;
 use super::{
-    BoundProgram, Buffer, Device, DeviceError, DeviceFacts, DeviceId, MemoryInfo, Op, Program, Slot, Step, WeightRef,
-    WeightSpec,
+    BoundProgram, Buffer, Device, DeviceError, DeviceFacts, DeviceId, MemoryInfo, Op, Program, ProgramShape, Slot,
+    Step, WeightRef, WeightSpec,
 };
 use bind::{Binder, Borrows, Content, Stored, slot_width};
 use matmul::{ActivationFormat, MatrixLayout};
@@ -101,6 +101,7 @@ impl CpuDevice {
             n_threads: pool.n_threads(),
             memory_bytes_per_s: config.memory_bytes_per_s,
             link_bytes_per_s: config.link_bytes_per_s,
+            gpu: None,
         };
         Ok(CpuDevice { facts, activations, simd, ledger: Ledger::new(id, budget), pool, work: Mutex::new(None) })
     }
@@ -233,12 +234,13 @@ impl Device for CpuDevice {
         }
     }
 
-    fn work_bytes(&self, programs: &[&Program], max_rows: usize) -> u64 {
+    fn work_bytes(&self, programs: &[ProgramShape<'_>], max_rows: usize) -> u64 {
         let mut needs = Needs { n_rows: max_rows, ..Needs::default() };
-        for program in programs {
+        let programs: Vec<_> = programs.iter().map(|shape| shape.program).collect();
+        for program in &programs {
             program.ops.iter().for_each(|op| needs.grow(self.needs(program, op, max_rows)));
         }
-        needs.table_bytes = rope::table_bytes(programs, max_rows);
+        needs.table_bytes = rope::table_bytes(&programs, max_rows);
         needs.total_bytes(self.facts.n_threads) as u64
     }
 

@@ -4,7 +4,7 @@
 use super::*;
 use crate::devices::op_cases::{self, Case, Noise};
 use crate::devices::quant::DType;
-use crate::devices::{Bindings, KvCache, KvSpec, Rows, Scratch};
+use crate::devices::{Bindings, KvCache, KvSpec, ProgramShape, Rows, Scratch};
 
 fn config(n_threads: usize, activations: ActivationFormat) -> CpuConfig {
     CpuConfig {
@@ -111,7 +111,10 @@ fn runs_take_the_working_memory_they_are_said_to_take() {
         for case in op_cases::all() {
             let device = CpuDevice::new(config(n_threads, ActivationFormat::Int8)).unwrap();
             case.run(&device).unwrap();
-            let said = device.work_bytes(&[&case.program], case.step.tokens.len());
+            let said = device.work_bytes(
+                &[ProgramShape { program: &case.program, kv: case.kv.as_ref().map(|(spec, _)| *spec) }],
+                case.step.tokens.len(),
+            );
             let held = device.memory().ours_bytes;
             // Attention alone does not say how large its heads are.
             assert!(held == said || case.name.contains("attention"), "{}: holds {held}, said {said}", case.name);

@@ -24,6 +24,7 @@ pub fn facts(id: DeviceId, name: &str, simulated: bool) -> DeviceFacts {
         n_threads: if id.kind == DeviceKind::Cpu || simulated { 8 } else { 0 },
         memory_bytes_per_s: Some(1_008_000_000_000).filter(|_| id.kind != DeviceKind::Cpu),
         link_bytes_per_s: Some(25_000_000_000).filter(|_| id.kind != DeviceKind::Cpu),
+        gpu: None,
     }
 }
 

@@ -54,6 +54,7 @@ fn device(id: DeviceId, name: &str, total_mib: u64, others_mib: u64, gb_per_s: f
             n_threads: if is_cpu { 32 } else { 0 },
             memory_bytes_per_s: Some((gb_per_s * 1.1e9) as u64),
             link_bytes_per_s: Some(25_000_000_000).filter(|_| !is_cpu),
+            gpu: None,
         },
         total_bytes: total_mib * MIB,
         others_bytes: others_mib * MIB,
