@@ -243,6 +243,27 @@ fn any_size_at_any_moment() {
 }
 
 /// What the terminal is left in.
+#[test]
+fn without_the_focus_nothing_is_drawn() {
+    const FOCUS_LOST: &str = "\x1b[O";
+    const FOCUS_GAINED: &str = "\x1b[I";
+    let home = tempfile::tempdir().unwrap();
+    let mut t = halves(home.path());
+    t.send(LONG_QUESTION);
+    wait_streaming(&mut t);
+    t.send(FOCUS_LOST);
+    t.settle(Duration::from_millis(500));
+    let (drawn, text) = (t.raw.len(), t.text());
+    t.settle(Duration::from_secs(2));
+    assert_eq!(t.raw.len(), drawn, "pictures without the focus");
+    t.send(FOCUS_GAINED);
+    t.wait_until("the words that came meanwhile", |t| t.text() != text && t.text().contains("streaming"));
+    escape(&mut t);
+    wait_idle(&mut t);
+    t.send(CTRL_Q);
+    assert_eq!(t.wait_end(), 0);
+}
+
 fn assert_clean(t: &Terminal) {
     assert!(!t.is_on_alternate_screen(), "the alternate screen is left");
     assert!(!t.screen().hide_cursor(), "the cursor is shown");

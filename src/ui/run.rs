@@ -24,8 +24,6 @@ const FRAME: Duration = Duration::from_millis(12);
 const NEWS_FRAME: Duration = Duration::from_millis(25);
 /// While something goes on that shows the time.
 const TICK: Duration = Duration::from_millis(250);
-/// While the terminal's window is not looked at: often enough to glance at an answer that comes.
-const UNWATCHED_FRAME: Duration = Duration::from_secs(1);
 /// Messages taken in before a picture at most: a flood must not stop the picture.
 const MAX_BATCH: usize = 4096;
 
@@ -283,12 +281,9 @@ impl Screen {
 
     /// Time between two pictures; `None`: none is wanted.
     fn period(&self, state: &State) -> Option<Duration> {
-        match (state.watched, has_news(state)) {
-            (true, _) if self.is_awaited => Some(FRAME),
-            (true, _) => Some(NEWS_FRAME),
-            (false, true) => Some(UNWATCHED_FRAME),
-            (false, false) => None,
-        }
+        // A window without the focus can still be resized.
+        let answer = self.is_awaited.then_some(FRAME);
+        answer.or(state.watched.then_some(NEWS_FRAME))
     }
 
     fn draw(&mut self, state: &State, terminal: &mut Terminal) -> io::Result<super::view::Metrics> {
@@ -313,7 +308,7 @@ impl Screen {
     }
 }
 
-/// Something comes that a user may glance at without giving the window the focus.
+/// Something comes whose time is shown.
 fn has_news(state: &State) -> bool {
     let moves = state.layers.as_ref().is_some_and(|l| l.change.id.is_some());
     state.chat.streaming.is_some() || moves || matches!(state.model, ModelState::Loading(_))
