@@ -12,7 +12,7 @@ use layercake::devices::{
     BoundProgram, Buffer, Device, DeviceError, DeviceFacts, MemoryInfo, ProgramShape, Step, WeightSpec,
 };
 use layercake::engine::kv::KvType;
-use layercake::engine::protocol::{ChangeState, Command, Event, RequestId, When};
+use layercake::engine::protocol::{ChangeState, Command, Event, RecoveryState, RequestId, When};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Call {
@@ -29,23 +29,46 @@ struct Faulty {
     call: Call,
     left: AtomicUsize,
     armed: AtomicBool,
+    /// Its first failure is its end, as a GPU's that is lost.
+    fatal: bool,
+    lost: AtomicBool,
 }
 
 impl Faulty {
     fn new(index: u16, call: Call, after: usize) -> Arc<Faulty> {
         let inner = CpuDevice::new(cpu_config(index, ActivationFormat::Int8)).unwrap();
-        Arc::new(Faulty { inner, call, left: AtomicUsize::new(after), armed: AtomicBool::new(false) })
+        Arc::new(Faulty {
+            inner,
+            call,
+            left: AtomicUsize::new(after),
+            armed: AtomicBool::new(false),
+            fatal: false,
+            lost: AtomicBool::new(false),
+        })
+    }
+
+    /// As [`Faulty::new`], but lost for good with the first failure, and armed.
+    fn fatal(index: u16, call: Call, after: usize) -> Arc<Faulty> {
+        let faulty = Arc::into_inner(Faulty::new(index, call, after)).unwrap();
+        faulty.armed.store(true, Ordering::SeqCst);
+        Arc::new(Faulty { fatal: true, ..faulty })
     }
 
     fn check(&self, call: Call) -> Result<(), DeviceError> {
+        let lost = || DeviceError::Lost { device: self.facts().id, message: "fell off the bus on purpose".into() };
+        if self.is_lost() {
+            return Err(lost());
+        }
         if call != self.call || !self.armed.load(Ordering::SeqCst) {
             return Ok(());
         }
         let left = self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1));
-        left.map(drop).map_err(|_| DeviceError::Failed {
-            device: self.facts().id,
-            message: format!("{call:?} failed on purpose"),
-        })
+        if left.is_ok() {
+            return Ok(());
+        }
+        self.lost.store(self.fatal, Ordering::SeqCst);
+        let message = format!("{call:?} failed on purpose");
+        Err(if self.fatal { lost() } else { DeviceError::Failed { device: self.facts().id, message } })
     }
 }
 
@@ -55,6 +78,9 @@ impl Device for Faulty {
     }
     fn memory(&self) -> MemoryInfo {
         self.inner.memory()
+    }
+    fn is_lost(&self) -> bool {
+        self.lost.load(Ordering::SeqCst)
     }
     fn weight_bytes(&self, weight: &WeightSpec) -> u64 {
         self.inner.weight_bytes(weight)
@@ -182,6 +208,71 @@ fn a_step_that_fails_ends_the_answer_with_the_devices_words() {
         faulty.armed.store(false, Ordering::SeqCst);
         assert_eq!(client.generate(greedy(prompt(), 16)).ids, expected);
     }
+}
+
+/// A lost device costs the answer in flight at most: its parts come back from the file on what is left, the next
+/// request waits for that, and the conversation's tokens are computed again.
+#[test]
+fn a_lost_device_is_replaced_by_what_is_left() {
+    for (call, after) in [(Call::Run, 0), (Call::Run, 9), (Call::Upload, 20), (Call::Download, 20)] {
+        let faulty = Faulty::fatal(1, call, after);
+        let cpu = |index| Arc::new(CpuDevice::new(cpu_config(index, ActivationFormat::Int8)).unwrap());
+        let good: [Arc<CpuDevice>; 2] = [cpu(0), cpu(2)];
+        let model = golden("models/llama.gguf");
+        let mut whole = Client::loaded(vec![cpu(0)], options(&model, KvType::F16, None));
+        let expected = whole.generate(greedy(prompt(), 24)).ids;
+        let placement = "cpu0=embed,0; cpu1=1,head";
+        let devices: Vec<Arc<dyn Device>> = vec![good[0].clone(), faulty.clone(), good[1].clone()];
+        let mut client = Client::loaded(devices, options(&model, KvType::F16, Some(placement)));
+        let id = client.new_id();
+        let request = Box::new(greedy(prompt(), 24));
+        let events = client.call(Command::Generate { id, request }, |_, _| {});
+        let Some(Event::Failed { message, .. }) = events.last() else { panic!("{call:?}: {events:?}") };
+        assert!(message.contains("cpu1 is lost") && message.contains("bus on purpose"), "{message}");
+        // Sent at once, while the parts are on their way.
+        let id = client.new_id();
+        let request = Box::new(greedy(prompt(), 24));
+        let events = client.call(Command::Generate { id, request }, |_, _| {});
+        let states: Vec<_> = events
+            .iter()
+            .filter_map(|event| match event {
+                Event::Recovery { device, state, .. } => Some((device.to_string(), state.clone())),
+                _ => None,
+            })
+            .collect();
+        let [(started_on, RecoveryState::Started { .. }), (_, RecoveryState::Recovered { placement, .. })] =
+            &states[..]
+        else {
+            panic!("{call:?} {after}: {states:?}")
+        };
+        assert_eq!(started_on, "cpu1");
+        assert!(placement.contains("cpu0=") && !placement.contains("cpu1"), "{placement}");
+        assert_eq!(common::summary(events).ids, expected);
+        assert_eq!(faulty.memory().ours_bytes, 0, "nothing of the model is held there any more");
+        let id = client.repartition("cpu2=1", When::Now);
+        assert!(matches!(client.wait_for_change(id), ChangeState::Switched { .. }));
+        let id = client.repartition("cpu1=0", When::Now);
+        assert!(matches!(client.wait_for_change(id), ChangeState::Refused { .. }), "nothing moves to a lost device");
+        assert_eq!(client.generate(greedy(prompt(), 24)).ids, expected);
+    }
+}
+
+/// Nothing is left that could hold the model: it is given back, with words.
+#[test]
+fn the_only_device_that_is_lost_takes_the_model_with_it() {
+    let faulty = Faulty::fatal(0, Call::Run, 3);
+    let mut client = Client::loaded(vec![faulty], options(golden("models/llama.gguf"), KvType::F16, None));
+    let id = client.new_id();
+    let request = Box::new(greedy(prompt(), 24));
+    let events = client.call(Command::Generate { id, request }, |_, _| {});
+    assert!(matches!(events.last(), Some(Event::Failed { .. })), "{events:?}");
+    let Event::Recovery { state: RecoveryState::Failed { message }, .. } = client.next_event() else { panic!() };
+    assert!(message.contains("cpu0 is lost and the model cannot go on"), "{message}");
+    let id = client.new_id();
+    let request = Box::new(greedy(prompt(), 24));
+    let events = client.call(Command::Generate { id, request }, |_, _| {});
+    let Some(Event::Failed { message, .. }) = events.last() else { panic!("{events:?}") };
+    assert!(message.contains("no model is loaded"), "{message}");
 }
 
 #[test]

@@ -9,6 +9,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::cli::CliError;
 use crate::cli::args::DeviceArgs;
 use crate::cli::printable::printable;
+use crate::devices::DeviceId;
 use crate::engine::protocol::{Command, Event, LoadOptions, ModelInfo, RequestId};
 use crate::engine::run::{CommandSender, Engine};
 
@@ -64,6 +65,7 @@ impl Client {
         let mut info = None;
         self.call(Command::Load { id, options }, |event| match event {
             Event::LoadProgress { done_bytes, total_bytes, .. } => bar.set(done_bytes, total_bytes),
+            Event::Preparing { device, n_done, n_total, .. } => bar.prepare(device, n_done, n_total),
             Event::Notice { text, .. } => bar.note(&text),
             Event::Loaded { info: loaded, .. } => info = Some(*loaded),
             _ => {}
@@ -81,14 +83,22 @@ impl LoadBar {
             return LoadBar(None);
         }
         let bar = ProgressBar::new(0);
-        let style =
-            ProgressStyle::with_template("loading {bar:30} {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec}");
+        let style = ProgressStyle::with_template(
+            "loading {msg}{bar:30} {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec}",
+        );
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         LoadBar(Some(bar))
     }
 
+    fn prepare(&self, device: DeviceId, n_done: usize, n_total: usize) {
+        if let Some(bar) = &self.0 {
+            bar.set_message(format!("{device}: kernels {n_done} of {n_total} "));
+        }
+    }
+
     fn set(&self, done_bytes: u64, total_bytes: u64) {
         if let Some(bar) = &self.0 {
+            bar.set_message("");
             bar.set_length(total_bytes);
             bar.set_position(done_bytes);
         }

@@ -257,6 +257,11 @@ pub trait Device: Send + Sync {
 
     fn memory(&self) -> MemoryInfo;
 
+    /// Whether it has failed for good: every call answers [`DeviceError::Lost`] from now on.
+    fn is_lost(&self) -> bool {
+        false
+    }
+
     /// Bytes that a weight takes on this device (its layout may differ from the file's). Pure.
     fn weight_bytes(&self, weight: &WeightSpec) -> u64;
 

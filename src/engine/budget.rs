@@ -79,6 +79,22 @@ pub fn change_target(
     if named.is_auto() { ask_auto(model, costs, budgets, &named) } else { Ok((named.or(from), vec![])) }
 }
 
+/// A placement on `devices` alone that fits: parts of `from` that lie on them stay where that is possible.
+pub fn placement_without_lost(model: &Model, from: &Placement, devices: &Devices) -> Result<Placement, ChoiceError> {
+    let known = Known { n_past: 0, measured: &Measured::default() };
+    let budgets = budgets_without_ours(devices);
+    let ids = devices.ids();
+    with_costs(model, devices, known, |costs| {
+        let of = |named: &NamedParts| -> Result<Placement, ChoiceError> {
+            let (placement, _) = ask_auto(model, costs, &budgets, named)?;
+            fit(&placement, &costs.needs, &budgets).check()?;
+            Ok(placement)
+        };
+        of(&NamedParts::that_stay(from, |id| ids.contains(&id)))
+            .or_else(|_| of(&NamedParts::that_stay(from, |_| false)))
+    })
+}
+
 fn ask_auto(
     model: &Model,
     costs: &Costs<'_>,

@@ -19,6 +19,7 @@ pub mod preview;
 pub mod protocol;
 pub mod publish;
 pub mod quant_name;
+pub mod recovery;
 pub mod resident;
 pub mod run;
 pub mod sampler;

@@ -158,6 +158,11 @@ impl Devices {
         self.0.iter().find(|d| d.facts().id == id)
     }
 
+    /// Those that have not been lost.
+    pub fn usable(&self) -> Devices {
+        Devices(self.0.iter().filter(|d| !d.is_lost()).cloned().collect())
+    }
+
     /// Frees what is left on devices that hold no part.
     pub fn trim_unused(&self, placement: &Placement) {
         let used = placement.devices();

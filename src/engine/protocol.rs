@@ -156,9 +156,23 @@ pub enum Event {
         /// Those that weights go to, in the order of their ids.
         devices: Vec<DeviceProgress>,
     },
+    /// Before weights are brought to a device: its kernels are found or compiled. Of loads and changes.
+    Preparing {
+        id: RequestId,
+        device: DeviceId,
+        n_done: usize,
+        n_total: usize,
+    },
     Loaded {
         id: RequestId,
         info: Box<ModelInfo>,
+    },
+    /// A device that held parts is lost, and what is done about it. `id` is the request during which that was found
+    /// out; it has had, or will have, its own last event.
+    Recovery {
+        id: RequestId,
+        device: DeviceId,
+        state: RecoveryState,
     },
     /// Words for the user that are no failure.
     Notice {
@@ -215,7 +229,9 @@ impl Event {
     pub fn id(&self) -> RequestId {
         match self {
             Event::LoadProgress { id, .. }
+            | Event::Preparing { id, .. }
             | Event::Loaded { id, .. }
+            | Event::Recovery { id, .. }
             | Event::Notice { id, .. }
             | Event::PrefillStarted { id, .. }
             | Event::PrefillProgress { id, .. }
@@ -233,6 +249,8 @@ impl Event {
     pub fn is_terminal(&self) -> bool {
         match self {
             Event::LoadProgress { .. }
+            | Event::Preparing { .. }
+            | Event::Recovery { .. }
             | Event::Notice { .. }
             | Event::PrefillStarted { .. }
             | Event::PrefillProgress { .. }
@@ -254,6 +272,18 @@ pub struct DeviceProgress {
     pub id: DeviceId,
     pub done_bytes: u64,
     pub total_bytes: u64,
+}
+
+/// What becomes of a model that has lost a device. Requests that come meanwhile wait.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "state")]
+pub enum RecoveryState {
+    /// Its parts are placed anew, from the file.
+    Started { message: String, placement: String },
+    /// The model goes on; what the cache held is computed again with the next prompt.
+    Recovered { placement: String, took_ms: f64 },
+    /// It does not fit on what is left: no model is loaded any more.
+    Failed { message: String },
 }
 
 /// A live change on its way. In order: checked, reserved, staging (many), ready, switched; or an end before that,

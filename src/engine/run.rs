@@ -10,21 +10,22 @@ use std::time::Instant;
 
 use tokio::sync::watch;
 
-use crate::devices::{Device, DeviceError, DeviceFacts};
+use crate::devices::{Device, DeviceError, DeviceFacts, DeviceId, Prepared};
 use crate::engine::change::{Change, ChangePhase, check_change};
 use crate::engine::exec::{Completed, Executor, StepKind};
 use crate::engine::generation::{Generation, Next, check_prompt};
 use crate::engine::load::{LoadError, LoadedModel, load};
 use crate::engine::logits::LogitsWork;
 use crate::engine::measured::Measured;
-use crate::engine::model::Devices;
+use crate::engine::model::{Devices, Model};
 use crate::engine::preview::{note_measured, preview};
 use crate::engine::protocol::{
-    ChangeState, Command, Event, GenerateRequest, LoadOptions, LogitRows, RequestId, Stats, When,
+    ChangeState, Command, Event, GenerateRequest, LoadOptions, LogitRows, RecoveryState, RequestId, Stats, When,
 };
 use crate::engine::publish::{device_memory, part_ms, set_timings};
+use crate::engine::recovery::{Recovery, install, lost_device, new_placement};
 use crate::engine::resident::stage_order;
-use crate::engine::stage::{StageError, StageProgress, Staged, stage};
+use crate::engine::stage::{StageError, StageOrder, StageProgress, Staged, stage};
 use crate::engine::worker::{Reply, ReplySink};
 
 /// The interface's end of the engine.
@@ -97,6 +98,8 @@ impl Engine {
             change: None,
             staging: None,
             measured: Measured::default(),
+            recovery: None,
+            waiting: vec![],
         };
         state.publish();
         let thread = std::thread::Builder::new().name("layercake engine".into()).spawn(move || {
@@ -147,6 +150,9 @@ struct State {
     staging: Option<mpsc::Receiver<Infallible>>,
     /// Of the loaded model.
     measured: Measured,
+    recovery: Option<Recovery>,
+    /// Requests for the model that came while it recovers.
+    waiting: Vec<Command>,
 }
 
 struct Loading {
@@ -174,10 +180,15 @@ impl State {
                 }
             }
             Message::LoadProgress { id, progress } => {
-                if self.loading.as_ref().is_some_and(|l| l.id == id)
-                    && let StageProgress::Filled { done_bytes, total_bytes, devices } = progress
-                {
-                    self.emit(Event::LoadProgress { id, done_bytes, total_bytes, devices });
+                if self.loading.as_ref().is_none_or(|l| l.id != id) {
+                    return CONTINUE;
+                }
+                match progress {
+                    StageProgress::Reserved { .. } => {}
+                    StageProgress::Prepared { device, prepared } => self.preparing(id, device, prepared),
+                    StageProgress::Filled { done_bytes, total_bytes, devices } => {
+                        self.emit(Event::LoadProgress { id, done_bytes, total_bytes, devices });
+                    }
                 }
             }
             Message::LoadDone { id, result } => self.load_done(id, *result),
@@ -193,6 +204,10 @@ impl State {
     fn emit(&self, event: Event) {
         // Nobody listens any more: the interface has gone, and `Shutdown` follows.
         let _ = self.events.send(event);
+    }
+
+    fn preparing(&self, id: RequestId, device: DeviceId, Prepared { n_done, n_total }: Prepared) {
+        self.emit(Event::Preparing { id, device, n_done, n_total });
     }
 
     fn fail(&self, id: RequestId, message: impl Into<String>) {
@@ -233,7 +248,7 @@ impl State {
         self.unload();
         let cancel = Arc::new(AtomicBool::new(false));
         self.loading = Some(Loading { id, cancel: cancel.clone() });
-        let (devices, messages, staging) = (self.devices.clone(), self.messages.clone(), self.staging.take());
+        let (devices, messages, staging) = (self.devices.usable(), self.messages.clone(), self.staging.take());
         std::thread::spawn(move || {
             wait_for_end(staging);
             let report = |progress| {
@@ -275,6 +290,12 @@ impl State {
             loading.cancel.store(true, Ordering::Relaxed);
             self.fail(loading.id, "cancelled");
         }
+        if let Some(recovery) = self.recovery.take() {
+            recovery.cancel.store(true, Ordering::Relaxed);
+        }
+        for waiting in std::mem::take(&mut self.waiting) {
+            self.fail(waiting.id(), "cancelled");
+        }
         self.cancel_change();
         self.stop_work();
         // Steps in flight hold the memory: it is only free once they have ended.
@@ -294,6 +315,9 @@ impl State {
     // ---- generating ----
 
     fn start_generation(&mut self, id: RequestId, request: GenerateRequest) {
+        if self.recovery.is_some() {
+            return self.waiting.push(Command::Generate { id, request: Box::new(request) });
+        }
         if let Err(message) = self.free_to_work() {
             return self.fail(id, message);
         }
@@ -417,11 +441,20 @@ impl State {
                 self.fail(id, error.to_string());
             }
         }
+        self.settle(id);
+    }
+
+    /// After work has ended: a lost device comes first, then a change that waits for its moment.
+    fn settle(&mut self, id: RequestId) {
+        self.recover_if_lost(id);
         self.switch_if_ready(false);
     }
 
     /// Makes the running work end soon; its own end is an event of its own.
     fn stop_work(&mut self) {
+        for waiting in std::mem::take(&mut self.waiting) {
+            self.fail(waiting.id(), "stopped before it began");
+        }
         match &mut self.work {
             Work::Idle => return,
             Work::Generating(generation) => generation.stop(),
@@ -441,6 +474,9 @@ impl State {
     // ---- logits ----
 
     fn start_logits(&mut self, id: RequestId, ids: Vec<u32>, which: LogitRows) {
+        if self.recovery.is_some() {
+            return self.waiting.push(Command::Logits { id, ids, which });
+        }
         if let Err(message) = self.free_to_work() {
             return self.fail(id, message);
         }
@@ -466,7 +502,64 @@ impl State {
             }
             Err(error) => self.fail(id, error.to_string()),
         }
-        self.switch_if_ready(false);
+        self.settle(id);
+    }
+
+    // ---- a lost device ----
+
+    fn recover_if_lost(&mut self, id: RequestId) {
+        let Some(loaded) = &mut self.loaded else { return };
+        let Some(lost) = lost_device(loaded, &self.devices) else { return };
+        // Positions of the lost layers are gone, and with them what the others are good for.
+        loaded.session.clear();
+        let chosen = new_placement(loaded, &self.devices);
+        self.exec.set_segments(vec![]);
+        self.cancel_change();
+        let (Ok(placement), Some(loaded)) = (&chosen, &self.loaded) else {
+            return self.give_up(id, lost, chosen.err().unwrap_or_default());
+        };
+        let message = format!("{lost} is lost: its parts are placed anew, from the file");
+        let state = RecoveryState::Started { message, placement: placement.to_string() };
+        self.emit(Event::Recovery { id, device: lost, state });
+        let cancel = Arc::new(AtomicBool::new(false));
+        let order = stage_order(&loaded.model, Some(&loaded.resident), placement, 1);
+        let (model, placement) = (loaded.model.clone(), placement.clone());
+        self.recovery = Some(Recovery { id, lost, placement, cancel: cancel.clone(), started: Instant::now() });
+        self.start_staging(id, model, order, cancel);
+    }
+
+    fn recovery_done(&mut self, recovery: Recovery, result: Result<Staged, StageError>) {
+        let Recovery { id, lost, placement, started, .. } = recovery;
+        let Some(loaded) = &mut self.loaded else { return };
+        let installed = result
+            .map_err(|e| e.to_string())
+            .and_then(|staged| install(loaded, &placement, &staged, &self.devices).map_err(|e| e.to_string()));
+        match installed {
+            Ok(segments) => {
+                self.exec.set_segments(segments);
+                self.devices.trim_unused(&placement);
+                self.publish();
+                let took_ms = started.elapsed().as_secs_f64() * 1e3;
+                let state = RecoveryState::Recovered { placement: placement.to_string(), took_ms };
+                self.emit(Event::Recovery { id, device: lost, state });
+                for command in std::mem::take(&mut self.waiting) {
+                    // None of them ends the engine.
+                    let _ = self.command(command);
+                }
+            }
+            // Another device may have been lost meanwhile; what is left may still do.
+            Err(message) => match lost_device(loaded, &self.devices).filter(|other| *other != lost) {
+                Some(_) => self.recover_if_lost(id),
+                None => self.give_up(id, lost, message),
+            },
+        }
+    }
+
+    /// No model goes on without the lost device.
+    fn give_up(&mut self, id: RequestId, lost: DeviceId, why: String) {
+        let message = format!("{lost} is lost and the model cannot go on without it: {why}");
+        self.emit(Event::Recovery { id, device: lost, state: RecoveryState::Failed { message } });
+        self.unload();
     }
 
     // ---- live change ----
@@ -474,7 +567,11 @@ impl State {
     fn start_change(&mut self, id: RequestId, text: &str, when: When) {
         self.cancel_change();
         let Some(loaded) = &self.loaded else { return self.fail(id, "no model is loaded") };
-        let checked = check_change(text, loaded, &self.devices, &self.measured);
+        if let Some(recovery) = &self.recovery {
+            let message = format!("the parts of {} are being placed anew: wait for that", recovery.lost);
+            return self.emit(Event::Repartition { id, state: ChangeState::Refused { message } });
+        }
+        let checked = check_change(text, loaded, &self.devices.usable(), &self.measured);
         let (placement, state) = match checked {
             Ok(checked) => checked,
             Err(message) => {
@@ -485,7 +582,12 @@ impl State {
         let cancel = Arc::new(AtomicBool::new(false));
         let order = stage_order(&loaded.model, Some(&loaded.resident), &placement, 1);
         self.change = Some(Change { id, placement, when, cancel: cancel.clone(), phase: ChangePhase::Staging });
-        let (model, devices, messages) = (loaded.model.clone(), self.devices.clone(), self.messages.clone());
+        let model = loaded.model.clone();
+        self.start_staging(id, model, order, cancel);
+    }
+
+    fn start_staging(&mut self, id: RequestId, model: Arc<Model>, order: StageOrder, cancel: Arc<AtomicBool>) {
+        let (devices, messages) = (self.devices.clone(), self.messages.clone());
         let (running, end) = mpsc::channel();
         let before = self.staging.replace(end);
         std::thread::spawn(move || {
@@ -501,16 +603,25 @@ impl State {
 
     fn stage_progress(&mut self, id: RequestId, progress: StageProgress) {
         if self.change.as_ref().is_none_or(|c| c.id != id) {
+            if let StageProgress::Prepared { device, prepared } = progress
+                && self.recovery.as_ref().is_some_and(|r| r.id == id)
+            {
+                self.preparing(id, device, prepared);
+            }
             return;
         }
         let state = match progress {
             StageProgress::Reserved { bytes } => ChangeState::Reserved { reserved_bytes: bytes },
+            StageProgress::Prepared { device, prepared } => return self.preparing(id, device, prepared),
             StageProgress::Filled { done_bytes, total_bytes, .. } => ChangeState::Staging { done_bytes, total_bytes },
         };
         self.emit(Event::Repartition { id, state });
     }
 
     fn stage_done(&mut self, id: RequestId, result: Result<Staged, StageError>) {
+        if let Some(recovery) = self.recovery.take_if(|r| r.id == id) {
+            return self.recovery_done(recovery, result);
+        }
         // A change that was cancelled has had its last event; dropping the result frees what it took.
         let Some(change) = self.change.as_mut().filter(|c| c.id == id) else { return };
         match result {
@@ -535,7 +646,7 @@ impl State {
         let Some(loaded) = &self.loaded else { return self.fail(id, "no model is loaded") };
         // The answer that runs is measured, too.
         note_measured(&mut self.measured, loaded, self.exec.segment_times());
-        let (_, preview) = preview(text, loaded, &self.devices, &self.measured);
+        let (_, preview) = preview(text, loaded, &self.devices.usable(), &self.measured);
         self.emit(Event::Previewed { id, preview: Box::new(preview) });
     }
 

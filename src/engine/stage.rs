@@ -9,8 +9,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::devices::{Buffer, Device, DeviceError, DeviceId, KvCache, Scratch, WeightSpec};
+use crate::devices::{Buffer, Device, DeviceError, DeviceId, KvCache, Prepared, Scratch, WeightSpec};
 use crate::engine::arch::ArchError;
+use crate::engine::exec::BATCH_ROWS;
 use crate::engine::model::{Devices, Model};
 use crate::engine::part::Part;
 use crate::engine::protocol::DeviceProgress;
@@ -65,6 +66,11 @@ pub struct Staged {
 pub enum StageProgress {
     Reserved {
         bytes: u64,
+    },
+    /// Kernels, one device after the other.
+    Prepared {
+        device: DeviceId,
+        prepared: Prepared,
     },
     Filled {
         done_bytes: u64,
@@ -135,10 +141,32 @@ fn stage_all(
         }
     }
     progress(StageProgress::Reserved { bytes: reserved_bytes });
+    prepare(model, devices, order, cancel, progress)?;
 
     let weight_bytes = todo.iter().map(|f| f.weight.file_bytes()).sum();
     fill_all(model, &todo, order.n_threads, cancel, progress)?;
     Ok(Staged { parts, scratch, weight_bytes, elapsed: started.elapsed() })
+}
+
+/// What the parts need of their new devices besides memory.
+fn prepare(
+    model: &Model,
+    devices: &Devices,
+    order: &StageOrder,
+    cancel: &AtomicBool,
+    progress: &(dyn Fn(StageProgress) + Sync),
+) -> Result<(), StageError> {
+    let mut parts_of = BTreeMap::<DeviceId, Vec<Part>>::new();
+    order.parts.iter().for_each(|(part, id)| parts_of.entry(*id).or_default().push(*part));
+    for (id, parts) in parts_of {
+        let device = devices.get(id).ok_or(StageError::NoDevice(id))?;
+        let report = |prepared| progress(StageProgress::Prepared { device: id, prepared });
+        device.prepare(&model.program_shapes(&parts), BATCH_ROWS, cancel, &report).map_err(|error| match error {
+            DeviceError::Stopped => StageError::Cancelled,
+            source => StageError::Device { part: "kernels".into(), source },
+        })?;
+    }
+    Ok(())
 }
 
 fn reserve_kv(model: &Model, part: Part, device: &dyn Device) -> Result<Option<KvCache>, DeviceError> {

@@ -116,6 +116,8 @@ pub struct Loading {
     pub done_bytes: u64,
     pub total_bytes: u64,
     pub devices: Vec<DeviceProgress>,
+    /// Kernels of a device that are being made, before weights come.
+    pub preparing: Option<String>,
 }
 
 pub struct Chat {

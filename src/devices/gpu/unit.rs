@@ -7,6 +7,7 @@ use super::chip::Chip;
 /// The kernel files, one an op family.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub enum Source {
+    Embed,
     Rows,
     Norm,
     Rope,
@@ -15,13 +16,13 @@ pub enum Source {
     Matmul,
     Route,
     Experts,
-    Top,
 }
 
 const PRELUDE: &str = include_str!("../../../kernels/prelude.cuh");
 
 impl Source {
     pub const ALL: [Source; 9] = [
+        Source::Embed,
         Source::Rows,
         Source::Norm,
         Source::Rope,
@@ -30,12 +31,12 @@ impl Source {
         Source::Matmul,
         Source::Route,
         Source::Experts,
-        Source::Top,
     ];
 
     /// Its file's name in `kernels/`.
     pub const fn file_name(self) -> &'static str {
         match self {
+            Source::Embed => "embed.cu",
             Source::Rows => "rows.cu",
             Source::Norm => "norm.cu",
             Source::Rope => "rope.cu",
@@ -44,7 +45,6 @@ impl Source {
             Source::Matmul => "matmul.cu",
             Source::Route => "route.cu",
             Source::Experts => "experts.cu",
-            Source::Top => "top.cu",
         }
     }
 
@@ -52,6 +52,7 @@ impl Source {
     pub fn files(self) -> Vec<(&'static str, &'static str)> {
         const QUANT: (&str, &str) = ("quant.cuh", include_str!("../../../kernels/quant.cuh"));
         let text = match self {
+            Source::Embed => include_str!("../../../kernels/embed.cu"),
             Source::Rows => include_str!("../../../kernels/rows.cu"),
             Source::Norm => include_str!("../../../kernels/norm.cu"),
             Source::Rope => include_str!("../../../kernels/rope.cu"),
@@ -60,12 +61,11 @@ impl Source {
             Source::Matmul => include_str!("../../../kernels/matmul.cu"),
             Source::Route => include_str!("../../../kernels/route.cu"),
             Source::Experts => include_str!("../../../kernels/experts.cu"),
-            Source::Top => include_str!("../../../kernels/top.cu"),
         };
         let mut files = vec![("prelude.cuh", PRELUDE)];
         match self {
-            Source::Rows | Source::Matmul | Source::Experts => files.push(QUANT),
-            Source::Norm | Source::Rope | Source::Kv | Source::Attention | Source::Route | Source::Top => {}
+            Source::Embed | Source::Matmul | Source::Experts => files.push(QUANT),
+            Source::Rows | Source::Norm | Source::Rope | Source::Kv | Source::Attention | Source::Route => {}
         }
         files.push((self.file_name(), text));
         files

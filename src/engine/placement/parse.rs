@@ -82,6 +82,12 @@ impl NamedParts {
         Parser { tokens: tokens(text), next: 0, devices, claims: Claims::new(n_layer) }.placement()
     }
 
+    /// The parts of a placement that lie on devices of which `stays` holds; the others are unnamed.
+    pub fn that_stay(placement: &Placement, stays: impl Fn(DeviceId) -> bool) -> NamedParts {
+        let devices = placement.devices.iter().map(|&id| Some(id).filter(|&id| stays(id))).collect();
+        NamedParts { n_layer: placement.n_layer, devices }
+    }
+
     /// Whether every part is named, so that no fallback is needed.
     pub fn complete(&self) -> Option<Placement> {
         let devices = self.devices.iter().copied().collect::<Option<Vec<_>>>()?;

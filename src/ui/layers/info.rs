@@ -85,6 +85,7 @@ impl Say<'_> {
         let text = |text: String| vec![self.said(0, text)];
         let pieces = match change {
             ChangeView::None => return Vec::new(),
+            ChangeView::Preparing(what) => text(format!("preparing {what}")),
             ChangeView::Staging { done_bytes, total_bytes, bytes_per_s } => {
                 let left_s = total_bytes.saturating_sub(*done_bytes) as f64 / bytes_per_s;
                 let mut pieces = text("staging".to_string());

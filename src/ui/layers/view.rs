@@ -110,6 +110,8 @@ pub struct PreviewView {
 pub enum ChangeView {
     #[default]
     None,
+    /// Kernels of a device are made first: which, and how many of them.
+    Preparing(String),
     Staging {
         done_bytes: u64,
         total_bytes: u64,

@@ -5,7 +5,7 @@ use super::super::hits::PanelId;
 use super::super::msg::Effect;
 use super::super::state::{Asked, Level, Loading, ModelState, Screen, State};
 use super::{Effects, actions, answer, layers, notice, session};
-use crate::engine::protocol::{Command, Event, LoadOptions, ModelInfo, RequestId, Stats};
+use crate::engine::protocol::{Command, Event, LoadOptions, ModelInfo, RecoveryState, RequestId, Stats};
 
 pub fn load(state: &mut State, options: LoadOptions, fx: &mut Effects) {
     let id = state.requests.new_id(Asked::Load);
@@ -16,8 +16,15 @@ pub fn load(state: &mut State, options: LoadOptions, fx: &mut Effects) {
     state.chat.context_full = false;
     state.chat.warned_nearly_full = false;
     fx.push(Effect::Engine(Command::Load { id, options: options.clone() }));
-    state.model =
-        ModelState::Loading(Loading { id, options, since: state.now, done_bytes: 0, total_bytes: 0, devices: vec![] });
+    state.model = ModelState::Loading(Loading {
+        id,
+        options,
+        since: state.now,
+        done_bytes: 0,
+        total_bytes: 0,
+        devices: vec![],
+        preparing: None,
+    });
 }
 
 pub fn event(state: &mut State, event: Event, fx: &mut Effects) {
@@ -31,8 +38,17 @@ pub fn event(state: &mut State, event: Event, fx: &mut Effects) {
             {
                 (loading.done_bytes, loading.total_bytes) = (done_bytes, total_bytes);
                 loading.devices = devices;
+                loading.preparing = None;
             }
         }
+        Event::Preparing { device, n_done, n_total, .. } => {
+            let text = format!("{device}: kernels {n_done} of {n_total}");
+            match &mut state.model {
+                ModelState::Loading(loading) if loading.id == id => loading.preparing = Some(text),
+                _ => layers::preparing(state, id, text),
+            }
+        }
+        Event::Recovery { state: recovery, .. } => recovered(state, recovery, fx),
         Event::Loaded { info, .. } => {
             if matches!(&state.model, ModelState::Loading(loading) if loading.id == id) {
                 loaded(state, *info, fx);
@@ -80,6 +96,24 @@ pub fn cancel_load(state: &mut State, fx: &mut Effects) {
 }
 
 /// The engine holds no model. Where the load had ended before it could be given up, there was one for a moment.
+/// A device was lost: what becomes of the model.
+fn recovered(state: &mut State, recovery: RecoveryState, fx: &mut Effects) {
+    match recovery {
+        RecoveryState::Started { message, placement } => {
+            notice(state, Level::Bad, format!("{message} ({placement})"));
+        }
+        RecoveryState::Recovered { placement, took_ms } => {
+            let seconds = took_ms / 1e3;
+            notice(state, Level::Info, format!("the model goes on without the lost device, after {seconds:.1} s"));
+            layers::recovered(state, placement, fx);
+        }
+        RecoveryState::Failed { message } => {
+            notice(state, Level::Bad, message);
+            unloaded(state, fx);
+        }
+    }
+}
+
 fn unloaded(state: &mut State, fx: &mut Effects) {
     match &state.model {
         ModelState::Loaded(_) => {

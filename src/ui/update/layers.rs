@@ -233,6 +233,23 @@ pub fn changed(state: &mut State, id: RequestId, change: ChangeState, fx: &mut E
     }
 }
 
+/// A change waits for kernels of a device.
+pub fn preparing(state: &mut State, id: RequestId, text: String) {
+    if let Some(layers) = state.layers.as_mut().filter(|l| l.change.id == Some(id)) {
+        layers.change.view = ChangeView::Preparing(text);
+    }
+}
+
+/// The engine has placed parts anew by itself.
+pub fn recovered(state: &mut State, text: String, fx: &mut Effects) {
+    let devices = engine_devices(state);
+    let Some(layers) = &state.layers else { return };
+    match Placement::parse(&text, layers.map.now().n_layer(), &devices, layers.map.now()) {
+        Ok(placement) => switched(state, placement, text, fx),
+        Err(error) => notice(state, Level::Bad, error.to_string()),
+    }
+}
+
 fn switched(state: &mut State, placement: Placement, text: String, fx: &mut Effects) {
     if let Some(layers) = &mut state.layers {
         layers.map.set_now(placement.clone());

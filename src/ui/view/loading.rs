@@ -40,6 +40,9 @@ pub fn draw_loading(loading: &Loading, data: &LoadingData<'_>, area: Rect, buf: 
     let inner = open_window(&Window { title: "Loading", aside: &aside, hints: &hints, size }, look, area, buf, hits);
     let file = loading.options.path.file_name().unwrap_or_default().to_string_lossy();
     put(buf, inner, 0, 0, data.name.unwrap_or(&file), look.style(Role::Strong), look);
+    if let Some(preparing) = &loading.preparing {
+        put(buf, inner, 0, 1, preparing, look.style(Role::Dim), look);
+    }
     let rows = loading.devices.iter().enumerate();
     for (i, &DeviceProgress { id, done_bytes, total_bytes }) in rows {
         let line = row_of(inner, 2 + i as u16);

@@ -35,6 +35,7 @@ fn loading() -> Loading {
         done_bytes: gib(9.1),
         total_bytes: gib(17.3),
         devices: vec![device("cuda0", 7.2, 9.6), device("cpu0", 1.9, 7.7)],
+        preparing: None,
     }
 }
 
