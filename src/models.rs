@@ -22,6 +22,8 @@ pub const FOLDER_VARIABLE: &str = "LAYERCAKE_MODELS";
 pub enum ModelsError {
     #[error("cannot tell where models lie: no home folder is known; set {FOLDER_VARIABLE} to a folder")]
     NoHome,
+    #[error(transparent)]
+    Synth(crate::engine::synth::SynthError),
     #[error("no model was named; give a path, or a name from the model folder")]
     Unnamed,
     #[error("no model \"{model}\": it is no file here, and {} has {holds}", shown(folder))]

@@ -49,7 +49,7 @@ impl DeviceArgs {
 /// Which model, how large, and where.
 #[derive(Args, Clone, Debug)]
 pub struct ModelArgs {
-    /// A GGUF file (any shard), or a name in the model folder
+    /// A GGUF file (any shard), a name in the model folder, or synth:SHAPE@QUANT (made, without a file)
     pub model: String,
     #[command(flatten)]
     pub size: SizeArgs,

@@ -18,7 +18,7 @@ use crate::models;
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// A GGUF file (any shard), or a name in the model folder
+    /// A GGUF file (any shard), a name in the model folder, or synth:SHAPE@QUANT (made, without a file)
     model: String,
     #[command(flatten)]
     size: SizeArgs,

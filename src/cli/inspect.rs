@@ -7,12 +7,13 @@ use serde_json::json;
 use crate::cli::CliError;
 use crate::cli::printable::printable;
 use crate::cli::table::{Table, bytes};
-use crate::engine::gguf::{Gguf, Value};
+use crate::engine::gguf::Value;
+use crate::engine::model::open_gguf;
 use crate::models;
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// A GGUF file (any shard), or a name in the model folder
+    /// A GGUF file (any shard), a name in the model folder, or synth:SHAPE@QUANT (made, without a file)
     model: String,
     /// List the tensors
     #[arg(long)]
@@ -26,7 +27,7 @@ pub struct Args {
 
 pub fn inspect(args: Args) -> Result<(), CliError> {
     let path = models::resolve(&args.model)?;
-    let gguf = Gguf::open(&path)?;
+    let gguf = open_gguf(&path)?;
     let mut out = std::io::stdout().lock();
     if args.template {
         let Some(template) = gguf.metadata().opt_str("tokenizer.chat_template")? else {

@@ -15,7 +15,7 @@ use crate::models;
 #[derive(clap::Args)]
 #[command(group = clap::ArgGroup::new("source").required(true).args(["model", "jinja"]))]
 pub struct Args {
-    /// A GGUF file (any shard), or a name in the model folder
+    /// A GGUF file (any shard), a name in the model folder, or synth:SHAPE@QUANT (made, without a file)
     model: Option<String>,
     /// A template file instead of a model's
     #[arg(long)]

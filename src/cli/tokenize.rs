@@ -4,14 +4,14 @@ use std::io::{Read, Write};
 
 use crate::cli::CliError;
 use crate::cli::args::parse_ids;
-use crate::engine::gguf::Gguf;
+use crate::engine::model::open_gguf;
 use crate::engine::text::tokenizer;
 use crate::engine::tokenizer::{DecodeOptions, EncodeOptions};
 use crate::models;
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// A GGUF file (any shard), or a name in the model folder
+    /// A GGUF file (any shard), a name in the model folder, or synth:SHAPE@QUANT (made, without a file)
     model: String,
     /// Add no BOS or EOS
     #[arg(long)]
@@ -26,7 +26,7 @@ pub struct Args {
 
 pub fn tokenize(args: Args) -> Result<(), CliError> {
     let path = models::resolve(&args.model)?;
-    let tokenizer = tokenizer(&Gguf::open(&path)?)?;
+    let tokenizer = tokenizer(&open_gguf(&path)?)?;
     let mut input = vec![];
     std::io::stdin().read_to_end(&mut input)?;
     let text = String::from_utf8(input)

@@ -101,6 +101,13 @@ fn ask_auto(
     budgets: &[DeviceBudget],
     named: &NamedParts,
 ) -> Result<(Placement, Vec<String>), ChoiceError> {
+    let asked_for = |b: &&DeviceBudget| !costs.rates_of(b.id).by_name_only || named.uses(b.id);
+    let mut wanted: Vec<_> = budgets.iter().filter(asked_for).copied().collect();
+    if wanted.is_empty() {
+        // Better an integrated GPU than none at all.
+        wanted = budgets.to_vec();
+    }
+    let budgets = &wanted[..];
     let input = AutoInput { n_layer: model.n_layer(), is_moe: model.is_moe(), costs, budgets, named: Some(named) };
     let auto = auto(&input)?;
     Ok((named.or(&auto.placement), auto.notes))
@@ -172,6 +179,7 @@ pub fn with_costs<T>(model: &Model, devices: &Devices, known: Known<'_>, then: i
             DeviceRates {
                 memory_bytes_per_s: facts.memory_bytes_per_s,
                 link_bytes_per_s: facts.link_bytes_per_s,
+                by_name_only: facts.gpu.as_ref().is_some_and(|gpu| gpu.is_integrated),
                 ..DeviceRates::unknown(facts.id)
             }
         })

@@ -42,11 +42,20 @@ pub struct DeviceRates {
     pub link_bytes_per_s: Option<u64>,
     /// Fixed time of this device's side of a hop.
     pub hop_ms: Option<f64>,
+    /// Takes parts only where a text puts them: `auto` does not use it.
+    pub by_name_only: bool,
 }
 
 impl DeviceRates {
     pub const fn unknown(id: DeviceId) -> DeviceRates {
-        DeviceRates { id, memory_bytes_per_s: None, flops_per_s: None, link_bytes_per_s: None, hop_ms: None }
+        DeviceRates {
+            id,
+            memory_bytes_per_s: None,
+            flops_per_s: None,
+            link_bytes_per_s: None,
+            hop_ms: None,
+            by_name_only: false,
+        }
     }
 
     /// Known or assumed; never 0.

@@ -1,5 +1,6 @@
 //! An opened model: its file, programs, tokenizer and template. Nothing of it lies on a device yet.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -11,11 +12,14 @@ use crate::engine::gguf::{Gguf, GgufError};
 use crate::engine::kv::{KvType, kv_spec};
 use crate::engine::part::Part;
 use crate::engine::placement::{PartNeed, Placement};
+use crate::engine::synth::{MadeWeights, SynthError, SynthName, synth_name};
 
 #[derive(Debug, thiserror::Error)]
 pub enum ModelError {
     #[error("{}: {source}", path.display())]
     Gguf { path: PathBuf, source: GgufError },
+    #[error(transparent)]
+    Synth(#[from] SynthError),
     #[error("{}: {source}", path.display())]
     Arch { path: PathBuf, source: ArchError },
     #[error("a context of {n_ctx} tokens is not possible: give 1 to {max}")]
@@ -27,10 +31,31 @@ pub enum ModelError {
 /// Longest context that can be asked for: positions are 32-bit.
 const MAX_CTX: u32 = 1 << 26;
 
+/// Where a model's weights come from.
+enum Weights {
+    File,
+    Made(MadeWeights),
+}
+
+/// The header of a model: of its file, or of a made model (`synth:SHAPE@QUANT`).
+pub fn open_gguf(path: &Path) -> Result<Gguf, ModelError> {
+    Ok(open(path)?.0)
+}
+
+fn open(path: &Path) -> Result<(Gguf, Weights), ModelError> {
+    if let Some(name) = synth_name(path) {
+        let (gguf, made) = SynthName::parse(name)?.open(path.to_owned())?;
+        return Ok((gguf, Weights::Made(made)));
+    }
+    let gguf = Gguf::open(path).map_err(|source| ModelError::Gguf { path: path.to_owned(), source })?;
+    Ok((gguf, Weights::File))
+}
+
 /// A model's file and programs, with the sizes that were chosen for this run.
 pub struct Model {
     pub path: PathBuf,
     pub gguf: Gguf,
+    weights: Weights,
     pub programs: ModelPrograms,
     /// The programs again, each to be shared with workers. By [`Part::index`].
     pub shared_programs: Vec<Arc<Program>>,
@@ -42,7 +67,7 @@ impl Model {
     /// Opens the file and reads its header; no weight is touched. `n_ctx`: `None` takes the model's own, at most
     /// `default_ctx`.
     pub fn open(path: &Path, n_ctx: Option<u32>, default_ctx: u32, kv: KvType) -> Result<Model, ModelError> {
-        let gguf = Gguf::open(path).map_err(|source| ModelError::Gguf { path: path.to_owned(), source })?;
+        let (gguf, weights) = open(path)?;
         let programs =
             ModelPrograms::from_gguf(&gguf).map_err(|source| ModelError::Arch { path: path.to_owned(), source })?;
         let n_ctx = n_ctx.unwrap_or(programs.spec.n_ctx_train.min(default_ctx));
@@ -55,7 +80,7 @@ impl Model {
             }
         }
         let shared_programs = programs.programs.iter().cloned().map(Arc::new).collect();
-        Ok(Model { path: path.to_owned(), gguf, programs, shared_programs, n_ctx, kv })
+        Ok(Model { path: path.to_owned(), gguf, weights, programs, shared_programs, n_ctx, kv })
     }
 
     pub fn n_layer(&self) -> u32 {
@@ -81,11 +106,13 @@ impl Model {
         name.chars().filter(|c| !c.is_control()).collect()
     }
 
-    /// A weight's bytes in the file.
-    pub fn weight_data(&self, weight: &WeightSpec) -> Result<&[u8], ArchError> {
-        let tensor = self.gguf.tensor(&weight.name);
-        let tensor = tensor.ok_or_else(|| ArchError::MissingTensor { name: weight.name.clone() })?;
-        Ok(self.gguf.data(tensor))
+    /// A weight's bytes in the file's layout: in the mapped file, or made now.
+    pub fn weight_data(&self, weight: &WeightSpec) -> Result<Cow<'_, [u8]>, ArchError> {
+        let data = match &self.weights {
+            Weights::File => self.gguf.tensor(&weight.name).map(|tensor| Cow::Borrowed(self.gguf.data(tensor))),
+            Weights::Made(made) => made.data(&weight.name).map(Cow::Owned),
+        };
+        data.ok_or_else(|| ArchError::MissingTensor { name: weight.name.clone() })
     }
 
     /// Memory that a part takes on a device. Pure.

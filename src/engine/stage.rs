@@ -235,7 +235,7 @@ fn fill_all(
                 return Ok(());
             }
             let data = model.weight_data(fill.weight).map_err(|e| StageError::Arch(Arc::new(e)))?;
-            if let Err(source) = fill.device.fill_weight(&fill.buffer, fill.weight, data) {
+            if let Err(source) = fill.device.fill_weight(&fill.buffer, fill.weight, &data) {
                 failed.store(true, Ordering::Relaxed);
                 return Err(StageError::Device { part: fill.part.to_string(), source });
             }

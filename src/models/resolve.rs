@@ -5,6 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::library::{self, LibraryRoots};
+use crate::engine::synth;
+
 use super::{ModelsError, folder, printable, shown};
 
 /// How deep the model folder is searched: enough for `owner/name/file.gguf`, and an end to loops of links.
@@ -74,6 +76,11 @@ pub fn list(folder: &Path) -> Result<Vec<PathBuf>, ModelsError> {
 fn resolve_path(model: &str) -> Result<Option<PathBuf>, ModelsError> {
     if model.trim().is_empty() {
         return Err(ModelsError::Unnamed);
+    }
+    if model.starts_with(synth::PREFIX) {
+        // Said here already, so that a wrong name is a wrong argument.
+        synth::SynthName::parse(model).map_err(ModelsError::Synth)?;
+        return Ok(Some(PathBuf::from(model)));
     }
     let path = Path::new(model);
     let Ok(metadata) = fs::metadata(path) else { return Ok(None) };

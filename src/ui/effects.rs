@@ -11,6 +11,7 @@ use super::terminal::Terminal;
 use crate::devices::telemetry::{Sampler, TelemetryConfig, examine};
 use crate::engine::inventory::Examined;
 use crate::engine::protocol::CommandSender;
+use crate::engine::synth::synth_name;
 use crate::models;
 use crate::models::library::{LibraryRoots, scan};
 use crate::sessions::{PromptHistory, SessionError, SessionStore, SessionWriter};
@@ -166,7 +167,8 @@ impl Hands {
         };
         let msg = match opened {
             Ok((session, writer)) => {
-                let model_is_there = session.model.as_ref().is_some_and(|m| m.path.exists());
+                let model_is_there =
+                    session.model.as_ref().is_some_and(|m| m.path.exists() || synth_name(&m.path).is_some());
                 let id = writer.id().clone();
                 self.writer = Some(writer);
                 Msg::SessionOpened(Ok(Box::new(OpenedSession { id, session, model_is_there })))

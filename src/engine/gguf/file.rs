@@ -20,6 +20,7 @@ pub struct Gguf {
     by_name: NameIndex,
     paths: Vec<PathBuf>,
     maps: Vec<Mmap>,
+    file_bytes: u64,
 }
 
 impl Gguf {
@@ -34,6 +35,19 @@ impl Gguf {
             Some(split) => open_all(first, &split)?,
         };
         Gguf::join(shards)
+    }
+
+    /// A model of which there is only the header, as if `data_bytes` of data followed it. `path` names it in messages.
+    ///
+    /// # Errors
+    /// As [`Gguf::open`].
+    pub fn without_data(path: PathBuf, header: &[u8], data_bytes: u64) -> Result<Gguf, GgufError> {
+        let file_bytes = header.len() as u64 + data_bytes;
+        let Header { version, alignment, mut metadata, tensors, .. } = parse_header(header, file_bytes)?;
+        metadata.set_path(path.clone());
+        let by_name = NameIndex::new(tensors.len(), |i| &tensors[i].name)
+            .map_err(|i| GgufError::at(&path, GgufErrorKind::DuplicateTensor(tensors[i].name.as_str().into())))?;
+        Ok(Gguf { version, alignment, metadata, tensors, by_name, paths: vec![path], maps: vec![], file_bytes })
     }
 
     fn join(shards: Vec<Shard>) -> Result<Gguf, GgufError> {
@@ -60,7 +74,8 @@ impl Gguf {
             return Err(GgufError::at(&paths[0], GgufErrorKind::TensorCount { n_shards, claimed, found }));
         }
         metadata.set_path(paths[0].clone());
-        Ok(Gguf { version, alignment, metadata, tensors, by_name, paths, maps })
+        let file_bytes = maps.iter().map(|map| map.len() as u64).sum();
+        Ok(Gguf { version, alignment, metadata, tensors, by_name, paths, maps, file_bytes })
     }
 
     /// Of the first shard, which has all that is said of the model.
@@ -80,7 +95,7 @@ impl Gguf {
     /// The data of one of this model's tensors, `n_bytes` long and aligned to at least 8 bytes.
     ///
     /// # Panics
-    /// For a tensor of another model.
+    /// For a tensor of another model, or of one without data.
     pub fn data(&self, tensor: &TensorInfo) -> &[u8] {
         &self.maps[tensor.shard][tensor.offset as usize..][..tensor.n_bytes as usize]
     }
@@ -92,7 +107,7 @@ impl Gguf {
 
     /// The size of all files, in bytes.
     pub fn file_bytes(&self) -> u64 {
-        self.maps.iter().map(|map| map.len() as u64).sum()
+        self.file_bytes
     }
 
     /// The version of the format, 2 or 3.

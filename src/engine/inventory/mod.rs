@@ -27,6 +27,7 @@ pub fn examine(path: &Path, devices: &Devices, n_ctx: Option<u32>, kv: KvType) -
         Ok(model) => {
             Examined { facts: Some(ModelFacts::from_gguf(&model.gguf)), verdict: Verdict::of_model(&model, devices) }
         }
+        Err(error @ ModelError::Synth(_)) => Examined { facts: None, verdict: Verdict::unsupported(&error, path) },
         Err(ModelError::Gguf { source, .. }) => Examined { facts: None, verdict: Verdict::unreadable(&source, path) },
         Err(error @ (ModelError::Arch { .. } | ModelError::Context { .. } | ModelError::KvHead { .. })) => {
             match facts(path) {

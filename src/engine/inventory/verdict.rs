@@ -58,7 +58,9 @@ impl Verdict {
                 of_file(source, path)
             }
             ModelError::Arch { source, .. } => one_line(&source.to_string()),
-            ModelError::Context { .. } | ModelError::KvHead { .. } => one_line(&error.to_string()),
+            ModelError::Synth(_) | ModelError::Context { .. } | ModelError::KvHead { .. } => {
+                one_line(&error.to_string())
+            }
         };
         Verdict::Unsupported { why }
     }

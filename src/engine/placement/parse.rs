@@ -94,6 +94,11 @@ impl NamedParts {
         Some(Placement { n_layer: self.n_layer, devices })
     }
 
+    /// Whether the text puts a part on this device.
+    pub fn uses(&self, id: DeviceId) -> bool {
+        self.devices.contains(&Some(id))
+    }
+
     /// Whether no part is named: the text is `auto`.
     pub fn is_auto(&self) -> bool {
         self.devices.iter().all(Option::is_none)

@@ -8,6 +8,7 @@
 mod blocks;
 mod fill;
 mod metadata;
+mod named;
 mod quant;
 mod shapes;
 mod tensors;
@@ -15,6 +16,7 @@ mod vocab;
 
 pub use fill::{Fill, SynthTensor, fill_tensor};
 pub use metadata::metadata;
+pub use named::{MadeWeights, PREFIX, SynthName, synth_name};
 pub use quant::{Mix, SynthQuant};
 pub use shapes::{Experts, RopeScaling, SynthArch, SynthShape, shapes};
 pub use tensors::tensors;
@@ -33,6 +35,8 @@ pub enum SynthError {
     UnknownShape { name: String },
     #[error("no quantisation is named {name:?}; known are {}", SynthQuant::names().join(", "))]
     UnknownQuant { name: String },
+    #[error("'{text}' is not of the form synth:SHAPE@QUANT, such as synth:llama-3-8b@Q4_K_M (#SEED may follow)")]
+    Form { text: String },
     #[error("random weights cannot be made as {0}")]
     Unsupported(DType),
     #[error("{n_bytes} bytes are no whole number of {dtype} blocks of {} bytes", .dtype.block_bytes())]
