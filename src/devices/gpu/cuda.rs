@@ -8,9 +8,10 @@ use cudarc::driver::sys;
 
 use super::chip::{Arch, PciAddress};
 use super::driver::{ContextHandle, DeviceAddress, DriverError, DriverErrorKind, StreamHandle};
-use super::native::{
-    Attributes, CallNames, Calls, Native, Stage, Unavailable, Vendor, call, device_file_problem, function_table,
-};
+use super::native::Native;
+use super::native::library::{Unavailable, device_file_problem};
+use super::native::table::{CallNames, Calls, call, function_table};
+use super::native::vendor::{Attributes, Stage, Vendor};
 use crate::devices::DeviceKind;
 
 /// CUDA: the driver of NVIDIA's GPUs.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::cuda::Cuda;
 use super::driver::{Driver, DriverError, GpuInfo};
 use super::hip::Hip;
-pub use super::native::Unavailable;
+pub use super::native::library::Unavailable;
 use crate::devices::{DeviceId, DeviceKind};
 
 /// Variables that hide devices from the drivers.

@@ -8,12 +8,13 @@ use libloading::Library;
 
 use super::chip::{Arch, PciAddress};
 use super::driver::{ContextHandle, DeviceAddress, DriverError, DriverErrorKind, StreamHandle};
-use super::native::{
-    Attributes, CallNames, Calls, Native, Stage, Unavailable, Vendor, call, device_file_problem, function_table,
-    load_forever, text_until_nul,
-};
+use super::native::Native;
+use super::native::library::{Unavailable, device_file_problem, load_forever, text_until_nul};
+use super::native::table::{CallNames, Calls, call, function_table};
+use super::native::vendor::{Attributes, Stage, Vendor};
 use crate::devices::DeviceKind;
 
+mod properties;
 mod search;
 
 /// HIP: the driver of AMD's GPUs.
@@ -79,9 +80,6 @@ const ERROR_TEXT: &str = "hipGetErrorString";
 
 /// Room for the properties of a device, which have been 792 and 1472 bytes.
 const PROPERTIES_BYTES: usize = 16 << 10;
-/// They begin with the product's name.
-const PRODUCT_NAME_BYTES: usize = 256;
-
 /// What is AMD's own.
 pub struct Amd {
     calls: OwnCalls,
@@ -218,7 +216,7 @@ impl Vendor for Amd {
         // SAFETY: there is room for more than any version of the struct has, aligned for its widest member.
         unsafe { call!(self, check_asked, properties, words.as_mut_ptr().cast(), device) }?;
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
-        arch_in(&bytes).map_err(|text| not_understood(properties.name, text))
+        properties::arch_in(&bytes).map_err(|text| not_understood(properties.name, text))
     }
 
     /// Data sheets' rates over the clock that the driver tells. HBM2 transfers twice a cycle; the clock of HBM3 is told
@@ -263,16 +261,6 @@ impl Vendor for Amd {
         // SAFETY: only devices' memory is touched.
         unsafe { call!(self, check, copy, to.0, to_device, from.0, from_device, n_bytes, stream.0) }
     }
-}
-
-/// The chip's name in a device's properties. It is found by its looks, as versions place it differently; the
-/// product's name before it may say anything.
-fn arch_in(properties: &[u8]) -> Result<Arch, String> {
-    let fields = properties.get(PRODUCT_NAME_BYTES..).unwrap_or_default();
-    let names = fields.windows(3).enumerate().filter(|(_, letters)| letters == b"gfx");
-    let mut texts = names.map(|(at, _)| text_until_nul(&fields[at..]));
-    let first = texts.next().ok_or("no name of a chip in the properties")?;
-    std::iter::once(first.clone()).chain(texts).find_map(|text| text.parse().ok()).map_or_else(|| first.parse(), Ok)
 }
 
 fn not_understood(call: &'static str, text: String) -> DriverError {
@@ -348,28 +336,6 @@ mod tests {
         }
         of(&[100, 101], Stage::Asking, Unavailable);
         of(&[100, 101], Stage::Using, DeviceLost);
-    }
-
-    /// Properties with texts at places.
-    fn properties(texts: &[(usize, &str)]) -> Vec<u8> {
-        let mut bytes = vec![0; 2048];
-        for (at, text) in texts {
-            bytes[*at..at + text.len()].copy_from_slice(text.as_bytes());
-        }
-        bytes
-    }
-
-    #[test]
-    fn the_chip_is_found_wherever_it_stands() {
-        for at in [256, 399, 1160, 1792] {
-            let bytes = properties(&[(0, "AMD gfx900 Pro"), (at, "gfx90a:sramecc+:xnack-")]);
-            assert_eq!(arch_in(&bytes), Ok(Arch::Gfx(0x90a)), "{at}");
-        }
-        let bytes = properties(&[(300, "gfx-like noise"), (1000, "gfx1201")]);
-        assert_eq!(arch_in(&bytes), Ok(Arch::Gfx(0x1201)));
-        let strange = arch_in(&properties(&[(0, "gfx1100"), (400, "gfx11-generic")])).unwrap_err();
-        assert!(strange.contains("gfx11-generic"), "{strange}");
-        assert!(arch_in(&properties(&[(0, "gfx1100")])).is_err() && arch_in(b"short").is_err());
     }
 
     #[test]
