@@ -101,7 +101,8 @@ pub trait Driver: Send + Sync {
     /// Work queued from now on waits for the event as it was last recorded.
     fn wait_event(&self, stream: StreamHandle, event: EventHandle) -> Result<(), DriverError>;
 
-    /// `timed`: it can be asked for times, which costs a little. `sync_event` sleeps rather than spins.
+    /// `timed`: it can be asked for times, which costs a little. Waiting for it is left to the driver, which spins at
+    /// first: to sleep would add some 50 µs to each token.
     fn create_event(&self, timed: bool) -> Result<EventHandle, DriverError>;
 
     fn destroy_event(&self, event: EventHandle) -> Result<(), DriverError>;
