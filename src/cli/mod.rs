@@ -10,6 +10,7 @@ mod doctor;
 mod error;
 pub mod fetch_bar;
 mod inspect;
+mod kernels;
 mod logits;
 mod models;
 mod plan;
@@ -66,6 +67,8 @@ enum Verb {
     Logits(logits::Args),
     /// Write a model of a real shape with random weights
     Synth(synth::Args),
+    /// Compile GPU kernels ahead, list them, look at their cache
+    Kernels(kernels::Args),
     /// Show where the configuration lies and what holds
     Config(config::Args),
 }
@@ -87,6 +90,7 @@ pub fn dispatch(cli: Cli) -> Result<(), CliError> {
         Verb::Template(args) => template::template(args),
         Verb::Logits(args) => logits::logits(args),
         Verb::Synth(args) => synth::synth(args),
+        Verb::Kernels(args) => kernels::kernels(args),
         Verb::Config(args) => config::config(args),
     }
 }

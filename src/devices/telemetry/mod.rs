@@ -13,7 +13,7 @@ mod finding;
 mod gpu_metrics;
 mod host;
 mod kfd;
-mod library;
+pub mod library;
 mod nvml;
 mod pci;
 mod reading;

@@ -17,6 +17,8 @@ pub mod norm;
 pub mod rope;
 pub mod route;
 pub mod rows;
+pub mod standard;
+pub mod units;
 
 /// One argument of a kernel, in the order of its parameters.
 #[derive(Clone, PartialEq, Debug)]

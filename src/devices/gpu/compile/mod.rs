@@ -1,0 +1,21 @@
+//! From units to images for a chip: what a driver loads as a module.
+//!
+//! [`store::KernelStore`] is what others use. It looks in memory, in folders of images built ahead ([`prebuilt`]) and
+//! in the disk cache ([`cache`]); what is missing it gives to the vendor's run-time compiler ([`rtc`]) in child
+//! processes ([`worker`], [`pool`]), because a compiler can abort or hang.
+
+pub mod cache;
+mod error;
+pub mod hiprtc;
+mod job;
+pub mod nvrtc;
+mod pool;
+pub mod prebuilt;
+pub mod rtc;
+mod seal;
+pub mod store;
+pub mod worker;
+
+pub use error::CompileError;
+pub use job::{Job, Key};
+pub use store::{KernelOptions, KernelStore, Runner};
