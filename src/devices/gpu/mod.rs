@@ -1,6 +1,17 @@
 //! Any GPU as a [`Device`](super::Device): one executor over a [`driver::Driver`].
 
+mod check;
 pub mod chip;
+pub mod device;
 pub mod driver;
+mod exec;
+pub mod handles;
+pub mod images;
+mod kernels;
 pub mod launch;
+pub mod memory;
+mod staging;
 pub mod unit;
+
+pub use device::GpuDevice;
+pub use images::{ImagesError, KernelImages};

@@ -17,6 +17,7 @@ pub mod norm;
 pub mod rope;
 pub mod route;
 pub mod rows;
+pub mod units;
 
 /// One argument of a kernel, in the order of its parameters.
 #[derive(Clone, PartialEq, Debug)]
