@@ -10,6 +10,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::quant::DType;
+use super::{DeviceError, DeviceId};
 
 /// An activation of the model's slot table, by index.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -56,6 +57,23 @@ impl WeightSpec {
     /// Bytes in the file's layout.
     pub fn file_bytes(&self) -> u64 {
         self.dtype.bytes_of(self.n_elements()).unwrap_or(0)
+    }
+
+    /// Number of elements of a weight that a device can hold; `device` is named in errors.
+    ///
+    /// # Errors
+    /// A type that nothing computes with, or a shape that does not suit it.
+    pub fn check_shape(&self, device: DeviceId) -> Result<u64, DeviceError> {
+        let WeightSpec { name, dtype, shape, .. } = self;
+        if !dtype.is_supported() {
+            return Err(DeviceError::UnsupportedType { device, dtype: *dtype });
+        }
+        let n_elements = shape.iter().try_fold(1u64, |n, &d| n.checked_mul(d));
+        let whole_rows = shape.first().is_some_and(|&n| n > 0 && n.is_multiple_of(dtype.block_len() as u64));
+        n_elements.filter(|n| whole_rows && dtype.bytes_of(*n).is_some()).ok_or_else(|| DeviceError::Unsupported {
+            device,
+            message: format!("weight {name}: a shape of {shape:?} does not suit {dtype}"),
+        })
     }
 }
 

@@ -127,20 +127,6 @@ impl CpuDevice {
         }
     }
 
-    /// Shape of a weight as its role wants it.
-    /// Gives the number of elements of a weight that can be held.
-    fn check_shape(&self, weight: &WeightSpec) -> Result<u64, DeviceError> {
-        let WeightSpec { name, dtype, shape, .. } = weight;
-        if !dtype.is_supported() {
-            return Err(DeviceError::UnsupportedType { device: self.id(), dtype: *dtype });
-        }
-        let n_elements = shape.iter().try_fold(1u64, |n, &d| n.checked_mul(d));
-        let whole_rows = shape.first().is_some_and(|&n| n > 0 && n.is_multiple_of(dtype.block_len() as u64));
-        n_elements
-            .filter(|n| whole_rows && dtype.bytes_of(*n).is_some())
-            .ok_or_else(|| self.unsupported(format!("weight {name}: a shape of {shape:?} does not suit {dtype}")))
-    }
-
     fn bind_op<'a>(&self, binder: &Binder<'a>, plan: &mut Plan<'a>, op: &'a Op) -> Result<(), DeviceError> {
         match op {
             Op::Embed { table, n_embd, out } => embed::Embed::bind(binder, plan, *table, *n_embd, *out),
@@ -245,7 +231,7 @@ impl Device for CpuDevice {
     }
 
     fn alloc_weight(&self, weight: &WeightSpec) -> Result<Buffer, DeviceError> {
-        let n_elements = self.check_shape(weight)?;
+        let n_elements = weight.check_shape(self.id())?;
         let content = match weight.role {
             WeightRole::Matrix => Content::Matrix(MatrixLayout::of(weight).ok_or_else(|| {
                 let WeightSpec { name, dtype, shape, .. } = weight;
@@ -264,7 +250,7 @@ impl Device for CpuDevice {
 
     fn fill_weight(&self, to: &Buffer, weight: &WeightSpec, data: &[u8]) -> Result<(), DeviceError> {
         let start = Instant::now();
-        let file_bytes = self.check_shape(weight).map(|_| weight.file_bytes())?;
+        let file_bytes = weight.check_shape(self.id()).map(|_| weight.file_bytes())?;
         if file_bytes != data.len() as u64 {
             let (name, n) = (&weight.name, data.len());
             return Err(self.unsupported(format!("weight {name}: {n} bytes given, its shape has {file_bytes}")));
