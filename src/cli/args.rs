@@ -10,6 +10,8 @@ use crate::devices::Device;
 use crate::devices::cpu::matmul::ActivationFormat;
 use crate::devices::cpu::{CpuConfig, CpuDevice};
 use crate::devices::discover;
+use crate::devices::gpu::find::find_gpus;
+use crate::devices::gpu::open::GpuChoice;
 use crate::devices::rig::Rig;
 use crate::engine::kv::KvType;
 use crate::engine::protocol::LoadOptions;
@@ -31,6 +33,15 @@ pub struct DeviceArgs {
     /// TOML file of simulated devices (they compute on this CPU)
     #[arg(long)]
     pub rig: Option<PathBuf>,
+    /// GPUs to leave alone, by id or PCI address: cuda1,0000:03:00.0
+    #[arg(long, value_delimiter = ',', conflicts_with = "rig")]
+    pub exclude: Vec<String>,
+    /// Use no GPU
+    #[arg(long, conflicts_with_all = ["rig", "exclude"])]
+    pub no_gpu: bool,
+    /// Folder of GPU kernels that were built ahead (`layercake kernels build`)
+    #[arg(long, value_name = "DIR")]
+    pub kernels: Option<PathBuf>,
 }
 
 impl DeviceArgs {
@@ -42,7 +53,27 @@ impl DeviceArgs {
         };
         let activations = self.activations.unwrap_or(ActivationFormat::Int8);
         let device = |config| Ok(Arc::new(CpuDevice::new(CpuConfig { activations, ..config })?) as Arc<dyn Device>);
-        configs.into_iter().map(device).collect()
+        let cpus = configs.into_iter().map(device).collect::<Result<Vec<_>, CliError>>()?;
+        Ok(self.open_gpus()?.into_iter().chain(cpus).collect())
+    }
+
+    /// The GPUs, untouched. A rig stands for all devices.
+    fn open_gpus(&self) -> Result<Vec<Arc<dyn Device>>, CliError> {
+        if self.no_gpu || self.rig.is_some() {
+            return Ok(vec![]);
+        }
+        let found = find_gpus();
+        let choice = self.gpu_choice();
+        if let Some(name) = choice.unknown(&found).first() {
+            let ids: Vec<_> = found.gpus.iter().map(|gpu| format!("{} ({})", gpu.id, gpu.info.pci)).collect();
+            let ids = if ids.is_empty() { "none was found".to_owned() } else { ids.join(", ") };
+            return Err(CliError::usage(format!("--exclude: no GPU is called '{name}' (GPUs: {ids})")));
+        }
+        Ok(choice.open(&found)?)
+    }
+
+    pub fn gpu_choice(&self) -> GpuChoice {
+        GpuChoice { exclude: self.exclude.clone(), kernels: self.kernels.clone() }
     }
 }
 

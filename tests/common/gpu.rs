@@ -6,10 +6,10 @@ use std::process::Command;
 use std::sync::{Arc, OnceLock};
 
 use layercake::devices::gpu::compile::{KernelOptions, KernelStore, Runner};
+use layercake::devices::gpu::cuda::Cuda;
 use layercake::devices::gpu::device::GpuDevice;
 use layercake::devices::gpu::driver::Driver;
 use layercake::devices::gpu::find::{FoundGpu, found_by};
-use layercake::devices::gpu::cuda::Cuda;
 use layercake::devices::gpu::hip::Hip;
 use layercake::devices::{Device, DeviceKind};
 

@@ -15,6 +15,7 @@ mod kernels;
 pub mod launch;
 pub mod memory;
 mod native;
+pub mod open;
 mod staging;
 pub mod unit;
 

@@ -16,12 +16,13 @@ pub enum Source {
     Matmul,
     Route,
     Experts,
+    Combine,
 }
 
 const PRELUDE: &str = include_str!("../../../kernels/prelude.cuh");
 
 impl Source {
-    pub const ALL: [Source; 9] = [
+    pub const ALL: [Source; 10] = [
         Source::Embed,
         Source::Rows,
         Source::Norm,
@@ -31,6 +32,7 @@ impl Source {
         Source::Matmul,
         Source::Route,
         Source::Experts,
+        Source::Combine,
     ];
 
     /// Its file's name in `kernels/`.
@@ -45,12 +47,14 @@ impl Source {
             Source::Matmul => "matmul.cu",
             Source::Route => "route.cu",
             Source::Experts => "experts.cu",
+            Source::Combine => "combine.cu",
         }
     }
 
     /// What stands before it, and itself, in order, with file names.
     pub fn files(self) -> Vec<(&'static str, &'static str)> {
         const QUANT: (&str, &str) = ("quant.cuh", include_str!("../../../kernels/quant.cuh"));
+        const DOT: (&str, &str) = ("dot.cuh", include_str!("../../../kernels/dot.cuh"));
         let text = match self {
             Source::Embed => include_str!("../../../kernels/embed.cu"),
             Source::Rows => include_str!("../../../kernels/rows.cu"),
@@ -61,11 +65,19 @@ impl Source {
             Source::Matmul => include_str!("../../../kernels/matmul.cu"),
             Source::Route => include_str!("../../../kernels/route.cu"),
             Source::Experts => include_str!("../../../kernels/experts.cu"),
+            Source::Combine => include_str!("../../../kernels/combine.cu"),
         };
         let mut files = vec![("prelude.cuh", PRELUDE)];
         match self {
-            Source::Embed | Source::Matmul | Source::Experts => files.push(QUANT),
-            Source::Rows | Source::Norm | Source::Rope | Source::Kv | Source::Attention | Source::Route => {}
+            Source::Embed => files.push(QUANT),
+            Source::Matmul | Source::Experts => files.extend([QUANT, DOT]),
+            Source::Rows
+            | Source::Norm
+            | Source::Rope
+            | Source::Kv
+            | Source::Attention
+            | Source::Route
+            | Source::Combine => {}
         }
         files.push((self.file_name(), text));
         files
