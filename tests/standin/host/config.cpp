@@ -80,7 +80,8 @@ Config read() {
 }  // namespace
 
 const Config& config() {
-    static const Config c = read();
+    // Never destroyed: stream threads may still run while the process ends.
+    static const Config& c = *new Config(read());
     return c;
 }
 

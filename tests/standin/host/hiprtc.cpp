@@ -52,7 +52,7 @@ struct Program {
     std::vector<std::pair<std::string, std::string>> headers;
 };
 
-constexpr const char* mark = "__lc_mark_global__";
+constexpr const char *mark = "__lc_mark_", *kernel_mark = "__lc_mark_global__", *shared_mark = "__lc_mark_shared__";
 
 bool write_file(const std::string& path, const std::string& text) {
     std::ofstream out(path, std::ios::binary);
@@ -131,22 +131,55 @@ std::string kernel_name(const std::string& text, size_t at) {
     return "";
 }
 
-// Gives the kernels a thunk each and the compiler an attribute in place of the marks.
+// Where the function whose text begins at `at` ends: after its body's last brace, or at a ';' before any body.
+size_t end_of_function(const std::string& text, size_t at) {
+    int depth = 0;
+    for (; at < text.size(); at++) {
+        if (text[at] == ';' && depth == 0) return at;
+        if (text[at] == '{') depth++;
+        if (text[at] == '}' && --depth == 0) return at;
+    }
+    return at;
+}
+
+// Gives the kernels a thunk each and the compiler attributes in place of the marks.
 std::string with_thunks(std::string text) {
     std::set<std::string> kernels;
-    const std::string attribute = "__attribute__((visibility(\"default\"), used))";
-    for (size_t at = text.find(mark); at != std::string::npos; at = text.find(mark, at)) {
-        std::string name = kernel_name(text, at + strlen(mark));
-        if (!name.empty()) kernels.insert(name);
-        text.replace(at, strlen(mark), attribute);
-        at += attribute.size();
+    std::string out, inside;
+    size_t done = 0, end = 0;
+    for (size_t at = text.find(mark); at != std::string::npos; at = text.find(mark, done)) {
+        out.append(text, done, at - done);
+        if (at >= end) inside.clear();
+        if (text.compare(at, strlen(kernel_mark), kernel_mark) == 0) {
+            done = at + strlen(kernel_mark);
+            std::string name = kernel_name(text, done);
+            if (!name.empty()) {
+                kernels.insert(name);
+                inside = name;
+                end = end_of_function(text, done);
+            }
+            out += "__attribute__((visibility(\"default\"), used))";
+        } else if (text.compare(at, strlen(shared_mark), shared_mark) == 0) {
+            done = at + strlen(shared_mark);
+            // `used` keeps the optimiser from believing that only one thread of control writes it.
+            out += "static __attribute__((section(\"lcshared" + (inside.empty() ? "" : "_" + inside) + "\"), used))";
+        } else {
+            done = at + strlen(mark);
+            out += mark;
+        }
     }
-    text += "\n# 1 \"thunks\"\n";
+    out.append(text, done, std::string::npos);
+    out += "\n# 1 \"thunks\"\n";
+    const std::string exported = "extern \"C\" __attribute__((visibility(\"default\"))) ", hidden = "extern \"C\" __attribute__((visibility(\"hidden\"), weak)) ";
     for (auto& name : kernels) {
-        text += "extern \"C\" __attribute__((visibility(\"default\"))) void __lc_thunk_" + name + "(void** p) { __lc_call(&" + name + ", p); }\n";
-        text += "extern \"C\" __attribute__((visibility(\"default\"))) const unsigned* __lc_sizes_" + name + "() { return __lc_sizes(&" + name + "); }\n";
+        std::string own = "lcshared_" + name;
+        out += exported + "void __lc_thunk_" + name + "(void** p) { __lc_call(&" + name + ", p); }\n";
+        out += exported + "const unsigned* __lc_sizes_" + name + "() { return __lc_sizes(&" + name + "); }\n";
+        out += hidden + "unsigned char __start_" + own + "[], __stop_" + own + "[];\n";
+        out += exported + "void __lc_shared_" + name + "(__lc_Range* ranges) { ranges[0] = {__start_lcshared, __stop_lcshared}; ranges[1] = {__start_" +
+               own + ", __stop_" + own + "}; }\n";
     }
-    return text;
+    return out;
 }
 
 Result compile(Program& p, const std::vector<std::string>& options) {
@@ -193,7 +226,9 @@ Result compile(Program& p, const std::vector<std::string>& options) {
     if (!write_file(file("kernels.ii"), with_thunks(read_file(file("expanded.cpp"))))) return HIPRTC_ERROR_INTERNAL_ERROR;
     std::vector<std::string> build = {compiler, "-x", "c++-cpp-output", standard, "-O2", "-march=native", "-fPIC", "-shared", "-nostdinc",
                                       "-fvisibility=hidden", "-fno-exceptions", "-fno-rtti", "-fno-math-errno", "-ffp-contract=off",
-                                      "-Xclang", "-ffloat16-excess-precision=none", "-fno-plt", "-Wno-unknown-attributes", "-Wno-unused-command-line-argument",
+                                      "-Xclang", "-ffloat16-excess-precision=none",
+                                      // An index outside an array of known size stops the kernel.
+                                      "-fsanitize=array-bounds", "-fsanitize-trap=array-bounds", "-fno-plt", "-fstack-clash-protection", "-Wno-unknown-attributes", "-Wno-unused-command-line-argument",
                                       file("kernels.ii"), "-o", file("kernels.so"), "-lm"};
     if (run(build, file("log"), p.log) != 0) return HIPRTC_ERROR_COMPILATION;
     module::CodeHeader header{};

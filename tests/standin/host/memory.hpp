@@ -15,7 +15,7 @@ bool release(void* p, std::string& error);
 // The device whose allocation holds all of [p, p + bytes), or -1.
 int device_of(const void* p, size_t bytes);
 size_t used_bytes(int device);
-// Empty, or what was written outside of an allocation.
+// Empty, or what was written outside of an allocation. Looks at a part of the allocations at a time where they are many.
 std::string check_guards();
 // What a faulting address is, for people. Takes no lock: it runs in a signal handler.
 std::string describe_fault(const void* address);

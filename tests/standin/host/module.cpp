@@ -10,6 +10,7 @@
 #include <elf.h>
 #include <fcntl.h>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <set>
 #include <thread>
@@ -20,14 +21,22 @@
 
 namespace module {
 
+struct Range {
+    unsigned char *start, *stop;
+};
+
+struct Kernel {
+    simt::Thunk thunk;
+    Range shared[2];
+};
+
 // One load of the library. Shared memory lies in the library's own static variables, so one copy runs one block at a
 // time; blocks run side by side in several copies.
 struct Copy {
     void* library = nullptr;
     simt::State* state = nullptr;
-    unsigned char* shared = nullptr;
-    size_t shared_bytes = 0;
     bool busy = false;
+    std::map<std::string, Kernel> kernels;
 };
 
 struct Module {
@@ -76,12 +85,8 @@ std::unique_ptr<Copy> open_copy(const Module& m) {
         return nullptr;
     }
     auto get_state = (simt::State * (*)()) dlsym(copy->library, "__lc_get_state");
-    auto get_shared = (void (*)(unsigned char**, unsigned char**))dlsym(copy->library, "__lc_get_shared");
-    if (!get_state || !get_shared) return nullptr;
+    if (!get_state) return nullptr;
     copy->state = get_state();
-    unsigned char* end;
-    get_shared(&copy->shared, &end);
-    copy->shared_bytes = (size_t)(end - copy->shared);
     return copy;
 }
 
@@ -104,6 +109,16 @@ Copy* take(Module& m, bool wait) {
         if (!wait) return nullptr;
         m.freed.wait(hold);
     }
+}
+
+// Only the thread that has taken the copy may ask.
+const Kernel& kernel_of(Copy& c, const std::string& name) {
+    auto known = c.kernels.find(name);
+    if (known != c.kernels.end()) return known->second;
+    Kernel k{};
+    k.thunk = (simt::Thunk)dlsym(c.library, ("__lc_thunk_" + name).c_str());
+    ((void (*)(Range*))dlsym(c.library, ("__lc_shared_" + name).c_str()))(k.shared);
+    return c.kernels.emplace(name, k).first->second;
 }
 
 void give_back(Module& m, Copy* c) {
@@ -130,14 +145,18 @@ void work_on(Job& job, bool wait) {
     Module& m = *job.function->module;
     Copy* copy = take(m, wait);
     if (!copy) return;
-    auto thunk = (simt::Thunk)dlsym(copy->library, ("__lc_thunk_" + job.function->name).c_str());
+    const Kernel& kernel = kernel_of(*copy, job.function->name);
+    uint64_t seed = config().seed;
     while (!job.failed) {
         uint64_t index = job.next++;
         if (index >= job.n_blocks) break;
+        // Another order of the blocks, too.
+        if (seed) index = (seed & 1 ? job.n_blocks - 1 - index : index) + seed % job.n_blocks;
+        if (index >= job.n_blocks) index -= job.n_blocks;
         // All ones: NaN as a number, so that a read of what nobody has written shows.
-        memset(copy->shared, 0xFF, copy->shared_bytes);
+        for (const Range& r : kernel.shared) memset(r.start, 0xFF, (size_t)(r.stop - r.start));
         std::string error;
-        simt::Block block{job.function->name.c_str(), thunk, job.args, copy->state, job.grid, job.block, index, job.wave_size, config().seed};
+        simt::Block block{job.function->name.c_str(), kernel.thunk, job.args, copy->state, job.grid, job.block, index, job.wave_size, seed};
         if (!simt::run_block(block, error)) {
             std::lock_guard hold(job.lock);
             if (!job.failed) job.error = error;

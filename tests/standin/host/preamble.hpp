@@ -15,8 +15,8 @@
 #define __launch_bounds__(...)
 #define __forceinline__ inline __attribute__((always_inline))
 #define __noinline__ __attribute__((noinline))
-// `used` keeps the optimiser from believing that only one thread of control writes it.
-#define __shared__ static __attribute__((section("lcshared"), used))
+// Replaced like the mark above, by a section for each kernel.
+#define __shared__ __lc_mark_shared__
 
 #define __HIP_MEMORY_SCOPE_SINGLETHREAD 1
 #define __HIP_MEMORY_SCOPE_WAVEFRONT 2
@@ -31,13 +31,11 @@ struct __lc_State {
 static __attribute__((used)) __lc_State __lc_state;
 extern "C" __attribute__((visibility("default"), used)) __lc_State* __lc_get_state() { return &__lc_state; }
 
-static __attribute__((section("lcshared"), used, aligned(16))) unsigned char __lc_shared_anchor[16];
-extern "C" __attribute__((visibility("hidden"))) unsigned char __start_lcshared[];
-extern "C" __attribute__((visibility("hidden"))) unsigned char __stop_lcshared[];
-extern "C" __attribute__((visibility("default"), used)) void __lc_get_shared(unsigned char** start, unsigned char** stop) {
-    *start = __start_lcshared;
-    *stop = __stop_lcshared;
-}
+// Shared memory that a kernel uses: what its own text declares, and what functions declare that any kernel may call.
+struct __lc_Range {
+    unsigned char *start, *stop;
+};
+extern "C" __attribute__((visibility("hidden"), weak)) unsigned char __start_lcshared[], __stop_lcshared[];
 
 // A thread's place never changes while it runs, hence `const`: the optimiser may keep it across anything.
 #define __LC_PLACE(name, field) \

@@ -81,7 +81,8 @@ struct Worker {
     const Block* block = nullptr;
     void* main_sp = nullptr;
     uint32_t n_threads = 0, n_waves = 0, shift = 0, lane_mask = 0, current = 0, n_live = 0, n_at_barrier = 0;
-    bool flat = true, failed = false;
+    bool flat = true, seeded = false, failed = false;
+    State* state = nullptr;
     uint64_t random = 0;
     std::string error;
     void* sp[max_threads];         // null: has not begun
@@ -149,7 +150,7 @@ std::string place(const Worker& w, uint32_t thread) {
 
 void enter(Worker& w, uint32_t thread) {
     w.current = thread;
-    State& s = *w.block->state;
+    State& s = *w.state;
     s.lane = thread & w.lane_mask;
     if (w.flat) {
         s.thread[0] = thread;
@@ -174,7 +175,7 @@ void enter(Worker& w, uint32_t thread) {
 }
 
 uint32_t pick(Worker& w, uint64_t ready) {
-    if (w.block->seed) {
+    if (w.seeded) {
         for (uint64_t n = next_random(w) % (uint64_t)__builtin_popcountll(ready); n > 0; n--) ready &= ready - 1;
     }
     return (uint32_t)__builtin_ctzll(ready);
@@ -191,7 +192,7 @@ uint32_t pick(Worker& w, uint64_t ready) {
 // The thread to run next; max_threads when all have returned.
 uint32_t next_thread(Worker& w) {
     uint32_t wave = w.current >> w.shift;
-    if (w.block->seed && w.n_waves > 1) wave = (uint32_t)(next_random(w) % w.n_waves);
+    if (w.seeded && w.n_waves > 1) wave = (uint32_t)(next_random(w) % w.n_waves);
     for (uint32_t i = 0; i < w.n_waves; i++) {
         Wave& v = w.waves[wave];
         if (v.ready) return (wave << w.shift) + pick(w, v.ready);
@@ -300,19 +301,31 @@ uint32_t wave_op(Worker& w, Op op, const void* site, uint32_t value, uint32_t ta
     return g;
 }
 
-struct sigaction previous_segv, previous_bus;
+constexpr int fault_signals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE};
+struct sigaction previous_actions[4];
+
+std::string describe(const Worker& w, int signal, const siginfo_t* info) {
+    if (signal == SIGILL) return "an index is outside of its array";
+    if (signal == SIGFPE) return "an integer division by zero, or its result is too large";
+    for (char* top : w.stack_tops)
+        if ((char*)info->si_addr < top - stack_bytes && (char*)info->si_addr >= top - stack_bytes - page_bytes)
+            return "its local variables need more than " + std::to_string(stack_bytes) + " bytes";
+    return memory::describe_fault(info->si_addr);
+}
 
 void on_fault(int signal, siginfo_t* info, void* context) {
     if (Worker* w = running) {
         auto* c = (ucontext_t*)context;
         w->failed = true;
-        w->error = place(*w, w->current) + ": " + memory::describe_fault(info->si_addr);
+        w->error = place(*w, w->current) + ": " + describe(*w, signal, info);
         // Go on as if the thread had switched to the scheduler.
         c->uc_mcontext.gregs[REG_RSP] = (greg_t)w->main_sp;
         c->uc_mcontext.gregs[REG_RIP] = (greg_t)&lc_switch_resume;
         return;
     }
-    struct sigaction& previous = signal == SIGSEGV ? previous_segv : previous_bus;
+    size_t which = 0;
+    while (fault_signals[which] != signal) which++;
+    struct sigaction& previous = previous_actions[which];
     if (previous.sa_flags & SA_SIGINFO) {
         previous.sa_sigaction(signal, info, context);
     } else if (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN) {
@@ -327,8 +340,7 @@ void install_fault_handler() {
     struct sigaction action {};
     action.sa_sigaction = on_fault;
     action.sa_flags = SA_SIGINFO | SA_ONSTACK;
-    sigaction(SIGSEGV, &action, &previous_segv);
-    sigaction(SIGBUS, &action, &previous_bus);
+    for (size_t i = 0; i < 4; i++) sigaction(fault_signals[i], &action, &previous_actions[i]);
 }
 
 bool run_block(const Block& block, std::string& error) {
@@ -342,6 +354,8 @@ bool run_block(const Block& block, std::string& error) {
     w.n_live = w.n_threads;
     w.n_at_barrier = 0;
     w.flat = block.block.y * block.block.z == 1;
+    w.seeded = block.seed != 0;
+    w.state = block.state;
     w.failed = false;
     w.random = (block.seed + 1) * 0x9E3779B97F4A7C15ull ^ (block.index + 1) * 0xD1B54A32D192ED03ull;
     if (!w.random) w.random = 1;
