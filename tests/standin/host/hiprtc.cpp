@@ -143,7 +143,7 @@ size_t end_of_function(const std::string& text, size_t at) {
 }
 
 // Gives the kernels a thunk each and the compiler attributes in place of the marks.
-std::string with_thunks(std::string text) {
+std::string with_thunks(const std::string& text, const std::string& arch) {
     std::set<std::string> kernels;
     std::string out, inside;
     size_t done = 0, end = 0;
@@ -171,6 +171,7 @@ std::string with_thunks(std::string text) {
     out.append(text, done, std::string::npos);
     out += "\n# 1 \"thunks\"\n";
     const std::string exported = "extern \"C\" __attribute__((visibility(\"default\"))) ", hidden = "extern \"C\" __attribute__((visibility(\"hidden\"), weak)) ";
+    out += "extern \"C\" __attribute__((visibility(\"default\"), used)) const char " + std::string(module::arch_symbol) + "[] = \"" + arch + "\";\n";
     for (auto& name : kernels) {
         std::string own = "lcshared_" + name;
         out += exported + "void __lc_thunk_" + name + "(void** p) { __lc_call(&" + name + ", p); }\n";
@@ -223,7 +224,7 @@ Result compile(Program& p, const std::vector<std::string>& options) {
     expand.insert(expand.end(), passed.begin(), passed.end());
     expand.insert(expand.end(), {file("program.cpp"), "-o", file("expanded.cpp")});
     if (!written || run(expand, file("log"), p.log) != 0) return HIPRTC_ERROR_COMPILATION;
-    if (!write_file(file("kernels.ii"), with_thunks(read_file(file("expanded.cpp"))))) return HIPRTC_ERROR_INTERNAL_ERROR;
+    if (!write_file(file("kernels.ii"), with_thunks(read_file(file("expanded.cpp")), arch))) return HIPRTC_ERROR_INTERNAL_ERROR;
     std::vector<std::string> build = {compiler, "-x", "c++-cpp-output", standard, "-O2", "-march=native", "-fPIC", "-shared", "-nostdinc",
                                       "-fvisibility=hidden", "-fno-exceptions", "-fno-rtti", "-fno-math-errno", "-ffp-contract=off",
                                       "-Xclang", "-ffloat16-excess-precision=none",
@@ -231,11 +232,7 @@ Result compile(Program& p, const std::vector<std::string>& options) {
                                       "-fsanitize=array-bounds", "-fsanitize-trap=array-bounds", "-fno-plt", "-fstack-clash-protection", "-Wno-unknown-attributes", "-Wno-unused-command-line-argument",
                                       file("kernels.ii"), "-o", file("kernels.so"), "-lm"};
     if (run(build, file("log"), p.log) != 0) return HIPRTC_ERROR_COMPILATION;
-    module::CodeHeader header{};
-    memcpy(header.magic, module::code_magic, sizeof header.magic);
-    snprintf(header.arch, sizeof header.arch, "%s", arch.c_str());
-    p.code.assign((const char*)&header, sizeof header);
-    p.code += read_file(file("kernels.so"));
+    p.code = read_file(file("kernels.so"));
     return HIPRTC_SUCCESS;
 }
 
@@ -250,7 +247,8 @@ Program* program_of(void* handle) {
 
 HIP_EXPORT Result hiprtcVersion(int* major, int* minor) {
     if (!major || !minor) return HIPRTC_ERROR_INVALID_INPUT;
-    *major = 6;
+    // Real hiprtc of ROCm 5 to 7 says this of itself.
+    *major = 9;
     *minor = 0;
     return HIPRTC_SUCCESS;
 }

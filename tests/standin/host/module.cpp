@@ -203,24 +203,24 @@ Helpers& helpers() {
 }  // namespace
 
 Error load(Module** out, const void* code, int device) {
-    const auto* header = (const CodeHeader*)code;
-    if (memcmp(header->magic, code_magic, sizeof code_magic)) return hipErrorInvalidImage;
-    std::string arch(header->arch, strnlen(header->arch, sizeof header->arch));
-    const std::string& own = config().devices[(size_t)device].arch;
-    if (arch != own) {
-        fprintf(stderr, "standin: code for %s cannot run on device %d, a %s\n", arch.c_str(), device, own.c_str());
-        return hipErrorNoBinaryForGpu;
-    }
-    const char* elf = (const char*)(header + 1);
+    const char* elf = (const char*)code;
+    if (memcmp(elf, ELFMAG, SELFMAG)) return hipErrorInvalidImage;
     Elf64_Ehdr e;
     memcpy(&e, elf, sizeof e);
-    if (memcmp(e.e_ident, ELFMAG, SELFMAG)) return hipErrorInvalidImage;
+    if (e.e_ident[EI_CLASS] != ELFCLASS64 || e.e_machine != EM_X86_64) return hipErrorNoBinaryForGpu;
     auto m = std::make_unique<Module>();
     // The section headers stand last in what linkers write.
     m->code.assign(elf, elf + e.e_shoff + (size_t)e.e_shnum * e.e_shentsize);
     m->device = device;
     auto first = open_copy(*m);
     if (!first) return hipErrorInvalidImage;
+    auto* arch = (const char*)dlsym(first->library, arch_symbol);
+    const std::string& own = config().devices[(size_t)device].arch;
+    if (!arch || arch != own) {
+        fprintf(stderr, "standin: code for %s cannot run on device %d, a %s\n", arch ? arch : "no chip", device, own.c_str());
+        dlclose(first->library);
+        return hipErrorNoBinaryForGpu;
+    }
     m->copies.push_back(std::move(first));
     std::lock_guard hold(lock);
     modules.insert(m.get());

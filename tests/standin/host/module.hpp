@@ -11,13 +11,10 @@ namespace module {
 struct Module;
 struct Function;
 
-// What stands before the shared library in the bytes that the stand-in calls code.
-struct CodeHeader {
-    char magic[8];
-    char arch[56];
-};
-constexpr char code_magic[8] = {'L', 'C', 'S', 'T', 'A', 'N', 'D', '1'};
+// The library's text that names the chip it has been compiled for.
+constexpr const char* arch_symbol = "__lc_arch";
 
+// `code` is an ELF shared library of the host; hipErrorNoBinaryForGpu when compiled for another chip than the device's.
 Error load(Module** out, const void* code, int device);
 Error unload(Module* module);
 Error find(Function** out, Module* module, const char* name);

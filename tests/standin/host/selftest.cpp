@@ -181,7 +181,7 @@ extern "C" __global__ void where(u32* out) {
 }
 )";
 
-void* compile(const Hip& h, const char* source, const std::string& arch, int wave) {
+std::vector<char> compile(const Hip& h, const char* source, const std::string& arch, int wave) {
     void* program = nullptr;
     OK(h.hiprtcCreateProgram(&program, source, "test.cu", 0, nullptr, nullptr));
     std::string target = "--gpu-architecture=" + arch, define = "-DLC_WAVE=" + std::to_string(wave);
@@ -197,9 +197,7 @@ void* compile(const Hip& h, const char* source, const std::string& arch, int wav
     std::vector<char> code(bytes);
     OK(h.hiprtcGetCode(program, code.data()));
     OK(h.hiprtcDestroyProgram(&program));
-    void* module = nullptr;
-    OK(h.hipModuleLoadData(&module, code.data()));
-    return module;
+    return code;
 }
 
 struct Gpu {
@@ -211,7 +209,7 @@ struct Gpu {
         OK(h.hipInit(0));
         OK(h.hipSetDevice(0));
         OK(h.hipDeviceGetAttribute(&wave, 87, 0));
-        module = compile(h, kernels, wave == 64 ? "gfx90a" : "gfx1100", wave);
+        OK(h.hipModuleLoadData(&module, compile(h, kernels, wave == 64 ? "gfx90a" : "gfx1100", wave).data()));
         OK(h.hipStreamCreateWithFlags(&stream, 1));
     }
     void* alloc(size_t bytes) const {
@@ -393,7 +391,7 @@ template <const char* const& name>
 void diverges(const Hip& h) {
     Gpu g(h);
     void* p = g.alloc(4096);
-    OK(g.launch(name, 2, 256, p));
+    OK(g.launch(name, 1, 256, p));
     fails_with(g, 719);
 }
 constexpr const char *diverged_barrier = "diverged_barrier", *diverged_wave = "diverged_wave", *two_barriers = "two_barriers", *deep = "deep";
@@ -481,8 +479,19 @@ void describes_devices(const Hip& h) {
     CHECK(bytes == back);
     // Code of one chip is not code of another.
     OK(h.hipSetDevice(0));
-    void* module = compile(h, "extern \"C\" __global__ void f() {}", "gfx1030", 32);
+    std::vector<char> code = compile(h, "extern \"C\" __global__ void f() {}", "gfx1030", 32);
+    void *module, *f, *one;
+    OK(h.hipModuleLoadData(&module, code.data()));
+    OK(h.hipModuleGetFunction(&f, module, "f"));
+    CHECK(h.hipModuleGetFunction(&one, module, "g") == 500);
+    // A stream of the other device takes no kernel of this one.
+    CHECK(h.hipModuleLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, s, nullptr, nullptr) == 400);
     OK(h.hipModuleUnload(module));
+    CHECK(h.hipModuleLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, s, nullptr, nullptr) == 400);
+    OK(h.hipSetDevice(1));
+    CHECK(h.hipModuleLoadData(&module, code.data()) == 209);
+    code[0] = 'x';
+    CHECK(h.hipModuleLoadData(&module, code.data()) == 200);
 }
 
 void no_device(const Hip& h) {
