@@ -272,6 +272,7 @@ struct Driver {
     std::mutex mutex;  // over the fields below
     std::vector<Device> devices;
     std::map<CUdeviceptr, Allocation> allocations;
+    std::map<void*, int> pinned;  // device whose context each was made in
 
     Driver() {
         if (!load_cuda(cuda)) return;
@@ -643,12 +644,29 @@ API int hipHostMalloc(void** out, size_t size, unsigned flags) {
     if (out == nullptr) return done(kInvalidValue);
     *out = nullptr;
     if (size == 0) return kSuccess;
-    // HIP's portable, mapped and write-combined bits are CUDA's; pinned memory serves all devices in HIP.
-    return on_device(current_device, [=](const Cuda& c) { return c.MemHostAlloc(out, size, (flags & 7U) | 1U); });
+    const int device = current_device;
+    return on_device(device, [=](const Cuda& c) {
+        // HIP's portable, mapped and write-combined bits are CUDA's; pinned memory serves all devices in HIP.
+        const CUresult code = c.MemHostAlloc(out, size, (flags & 7U) | 1U);
+        if (code != 0) return code;
+        Driver& d = driver();
+        std::lock_guard<std::mutex> lock(d.mutex);
+        d.pinned[*out] = device;
+        return 0;
+    });
 }
 API int hipHostFree(void* pointer) {
     if (pointer == nullptr) return kSuccess;
-    return on_device(current_device, [=](const Cuda& c) { return c.MemFreeHost(pointer); });
+    Driver& d = driver();
+    int device = 0;
+    {
+        std::lock_guard<std::mutex> lock(d.mutex);
+        const auto at = d.pinned.find(pointer);
+        if (at == d.pinned.end()) return done(kInvalidValue);
+        device = at->second;
+        d.pinned.erase(at);
+    }
+    return on_device(device, [=](const Cuda& c) { return c.MemFreeHost(pointer); });
 }
 
 API int hipStreamCreateWithFlags(CUstream* stream, unsigned flags) {
