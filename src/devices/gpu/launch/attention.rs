@@ -165,12 +165,7 @@ mod tests {
         KvSpec { dtype: DType::F16, head_dim_k: dims.0, head_dim_v: dims.1, n_kv_head, n_ctx }
     }
 
-    fn make(
-        kv: KvSpec,
-        n_head: u32,
-        n_tokens: u32,
-        n_positions: u32,
-    ) -> (Result<Vec<Launch>, LaunchError>, u64) {
+    fn make(kv: KvSpec, n_head: u32, n_tokens: u32, n_positions: u32) -> (Result<Vec<Launch>, LaunchError>, u64) {
         let chip = Chip { arch: Arch::Gfx(0x1100), wave_size: 32, n_multiprocessors: 48 };
         let program = Program { name: "t".into(), rows: Rows::Batch, weights: vec![], ops: vec![] };
         let op = Op::Attention { q: Slot(0), n_head, scale: 0.125, out: Slot(1) };
