@@ -3,6 +3,7 @@
 use std::ffi::{CStr, CString, OsString, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
 use std::ptr;
+use std::time::UNIX_EPOCH;
 
 use libloading::Library;
 
@@ -186,10 +187,14 @@ impl Rtc {
         format!("{} {major}.{minor}{of_file}", self.kind.name())
     }
 
-    /// Changes whenever another compiler is installed.
+    /// Changes whenever another compiler is installed, also one that tells the same version.
     pub fn identity(&self) -> String {
-        let n_bytes = std::fs::metadata(&self.file).map_or(0, |facts| facts.len());
-        format!("{} {} {n_bytes}", self.name(), self.file.file_name().unwrap_or_default().to_string_lossy())
+        let facts = std::fs::metadata(&self.file).ok();
+        let n_bytes = facts.as_ref().map_or(0, |facts| facts.len());
+        let changed = facts.and_then(|facts| facts.modified().ok()?.duration_since(UNIX_EPOCH).ok());
+        let changed = changed.map_or(0, |since| since.as_nanos());
+        let file_name = self.file.file_name().unwrap_or_default().to_string_lossy();
+        format!("{} {file_name} {n_bytes} {changed}", self.name())
     }
 
     pub fn file(&self) -> &Path {
