@@ -7,54 +7,10 @@ use std::time::UNIX_EPOCH;
 
 use libloading::Library;
 
+use super::kind::CompilerKind;
 use super::{CompileError, Job, hiprtc, nvrtc};
 use crate::devices::gpu::chip::Arch;
 use crate::devices::telemetry::library::note_reason;
-
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum CompilerKind {
-    Nvrtc,
-    Hiprtc,
-}
-
-impl CompilerKind {
-    pub const fn of(arch: Arch) -> CompilerKind {
-        match arch {
-            Arch::Sm(_) => CompilerKind::Nvrtc,
-            Arch::Gfx(_) => CompilerKind::Hiprtc,
-        }
-    }
-
-    pub const fn name(self) -> &'static str {
-        match self {
-            CompilerKind::Nvrtc => "NVRTC",
-            CompilerKind::Hiprtc => "hipRTC",
-        }
-    }
-
-    /// What all its calls begin with.
-    const fn prefix(self) -> &'static str {
-        match self {
-            CompilerKind::Nvrtc => "nvrtc",
-            CompilerKind::Hiprtc => "hiprtc",
-        }
-    }
-
-    /// The calls' name for the image.
-    const fn image_name(self) -> &'static str {
-        match self {
-            CompilerKind::Nvrtc => "CUBIN",
-            CompilerKind::Hiprtc => "Code",
-        }
-    }
-
-    fn flags(self, arch: Arch) -> Vec<String> {
-        match self {
-            CompilerKind::Nvrtc => nvrtc::flags(arch),
-            CompilerKind::Hiprtc => hiprtc::flags(arch),
-        }
-    }
-}
 
 type Program = *mut c_void;
 type Names = *const *const c_char;
