@@ -148,6 +148,9 @@ fn build(args: BuildArgs) -> Result<(), CliError> {
             Err(CompileError::Cancelled) => return Err(CompileError::Cancelled.into()),
             // The others may well succeed.
             Err(error) => {
+                if archs.len() > 1 {
+                    eprintln!("{arch}: {}", printable(&error.to_string()));
+                }
                 if let CompileError::Failed { log, .. } | CompileError::Aborted { log, .. } = &error {
                     eprintln!("{}", printable(log));
                 }

@@ -8,7 +8,9 @@ pub mod cache;
 mod error;
 pub mod hiprtc;
 mod job;
+mod kind;
 pub mod nvrtc;
+mod options;
 mod pool;
 pub mod prebuilt;
 pub mod rtc;
@@ -18,4 +20,6 @@ pub mod worker;
 
 pub use error::CompileError;
 pub use job::{Job, Key};
-pub use store::{KernelOptions, KernelStore, Runner};
+pub use kind::CompilerKind;
+pub use options::{KernelOptions, Runner};
+pub use store::KernelStore;

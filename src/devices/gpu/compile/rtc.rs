@@ -3,57 +3,14 @@
 use std::ffi::{CStr, CString, OsString, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
 use std::ptr;
+use std::time::UNIX_EPOCH;
 
 use libloading::Library;
 
+use super::kind::CompilerKind;
 use super::{CompileError, Job, hiprtc, nvrtc};
 use crate::devices::gpu::chip::Arch;
 use crate::devices::telemetry::library::note_reason;
-
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum CompilerKind {
-    Nvrtc,
-    Hiprtc,
-}
-
-impl CompilerKind {
-    pub const fn of(arch: Arch) -> CompilerKind {
-        match arch {
-            Arch::Sm(_) => CompilerKind::Nvrtc,
-            Arch::Gfx(_) => CompilerKind::Hiprtc,
-        }
-    }
-
-    pub const fn name(self) -> &'static str {
-        match self {
-            CompilerKind::Nvrtc => "NVRTC",
-            CompilerKind::Hiprtc => "hipRTC",
-        }
-    }
-
-    /// What all its calls begin with.
-    const fn prefix(self) -> &'static str {
-        match self {
-            CompilerKind::Nvrtc => "nvrtc",
-            CompilerKind::Hiprtc => "hiprtc",
-        }
-    }
-
-    /// The calls' name for the image.
-    const fn image_name(self) -> &'static str {
-        match self {
-            CompilerKind::Nvrtc => "CUBIN",
-            CompilerKind::Hiprtc => "Code",
-        }
-    }
-
-    fn flags(self, arch: Arch) -> Vec<String> {
-        match self {
-            CompilerKind::Nvrtc => nvrtc::flags(arch),
-            CompilerKind::Hiprtc => hiprtc::flags(arch),
-        }
-    }
-}
 
 type Program = *mut c_void;
 type Names = *const *const c_char;
@@ -186,10 +143,14 @@ impl Rtc {
         format!("{} {major}.{minor}{of_file}", self.kind.name())
     }
 
-    /// Changes whenever another compiler is installed.
+    /// Changes whenever another compiler is installed, also one that tells the same version.
     pub fn identity(&self) -> String {
-        let n_bytes = std::fs::metadata(&self.file).map_or(0, |facts| facts.len());
-        format!("{} {} {n_bytes}", self.name(), self.file.file_name().unwrap_or_default().to_string_lossy())
+        let facts = std::fs::metadata(&self.file).ok();
+        let n_bytes = facts.as_ref().map_or(0, |facts| facts.len());
+        let changed = facts.and_then(|facts| facts.modified().ok()?.duration_since(UNIX_EPOCH).ok());
+        let changed = changed.map_or(0, |since| since.as_nanos());
+        let file_name = self.file.file_name().unwrap_or_default().to_string_lossy();
+        format!("{} {file_name} {n_bytes} {changed}", self.name())
     }
 
     pub fn file(&self) -> &Path {

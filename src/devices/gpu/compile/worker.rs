@@ -5,14 +5,15 @@ use std::collections::HashMap;
 use std::io::{self, BufRead, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde::{Deserialize, Serialize};
 
-use super::rtc::{CompilerKind, Refused, Rtc};
+use super::kind::CompilerKind;
+use super::rtc::{Refused, Rtc};
 use super::{CompileError, Job};
 use crate::devices::gpu::chip::Arch;
 
@@ -114,13 +115,16 @@ impl Reply {
 /// Of reading and writing, and requests that make no sense.
 pub fn serve(input: impl BufRead, mut output: impl Write) -> io::Result<()> {
     let mut workshop = Workshop::default();
+    let watchdog = Watchdog::start();
     for line in input.lines() {
         let request: Request = serde_json::from_str(&line?)?;
-        let _watchdog = match &request {
-            Request::Identify { .. } => None,
-            Request::Compile { limit_ms, .. } => Some(Watchdog::start(Duration::from_millis(*limit_ms))),
+        let reply = match &request {
+            Request::Identify { .. } => workshop.answer(&request),
+            Request::Compile { limit_ms, .. } => {
+                watchdog.watch(Duration::from_millis(*limit_ms), || workshop.answer(&request))
+            }
         };
-        let reply = serde_json::to_string(&workshop.answer(&request))?;
+        let reply = serde_json::to_string(&reply)?;
         // A compiler may have left a line open.
         write!(output, "\n{MARK}{reply}\n")?;
         output.flush()?;
@@ -128,27 +132,35 @@ pub fn serve(input: impl BufRead, mut output: impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// Aborts the process when the work that it watches takes far too long. Who waits for the work has ended it before, if
-/// there still is anybody.
-struct Watchdog(Arc<AtomicBool>);
-
-impl Watchdog {
-    fn start(limit: Duration) -> Watchdog {
-        let is_over = Arc::new(AtomicBool::new(false));
-        let watched = is_over.clone();
-        std::thread::spawn(move || {
-            std::thread::sleep(limit + Duration::from_secs(10));
-            if !watched.load(Ordering::Relaxed) {
-                std::process::abort();
-            }
-        });
-        Watchdog(is_over)
-    }
+/// Aborts the process when a job takes far too long. Who waits for the job has ended the process before, if there still
+/// is anybody.
+struct Watchdog {
+    /// The limit of a job that begins; `None` where one ends.
+    to: Sender<Option<Duration>>,
 }
 
-impl Drop for Watchdog {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
+impl Watchdog {
+    const GRACE: Duration = Duration::from_secs(10);
+
+    fn start() -> Watchdog {
+        let (to, jobs) = channel::<Option<Duration>>();
+        std::thread::spawn(move || {
+            while let Ok(begun) = jobs.recv() {
+                let Some(limit) = begun else { continue };
+                if let Err(RecvTimeoutError::Timeout) = jobs.recv_timeout(limit.saturating_add(Watchdog::GRACE)) {
+                    std::process::abort();
+                }
+            }
+        });
+        Watchdog { to }
+    }
+
+    fn watch<T>(&self, limit: Duration, work: impl FnOnce() -> T) -> T {
+        // Without its thread, which does not end before this does, nobody watches.
+        let _ = self.to.send(Some(limit));
+        let made = work();
+        let _ = self.to.send(None);
+        made
     }
 }
 
