@@ -9,12 +9,11 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::check::{Content, Stored, plain};
 use super::driver::{Driver, GpuInfo};
-use super::exec::{Exec, Parts, shape_of, step_bytes};
+use super::exec::{Exec, Parts, Recipe, shape_of, step_bytes};
 use super::handles::{Bound, Context};
 use super::images::KernelImages;
 use super::kernels::Kernels;
 use super::launch::units::program_units;
-use super::launch::work_bytes;
 use super::memory::{Allocation, Ledger, taken_bytes};
 use super::staging::{Staging, Transfers};
 use crate::devices::op::WeightRole;
@@ -31,6 +30,7 @@ pub struct GpuDevice {
     info: GpuInfo,
     images: Arc<dyn KernelImages>,
     allocation: Allocation,
+    recipe: Recipe,
     open: OnceLock<Open>,
     /// Held while the context is being opened.
     opening: Mutex<()>,
@@ -77,7 +77,8 @@ impl GpuDevice {
             }),
         };
         let (open, opening) = (OnceLock::new(), Mutex::new(()));
-        Ok(GpuDevice { facts, driver, info, images, allocation: Allocation::Slabs, open, opening })
+        let (allocation, recipe) = (Allocation::Slabs, Recipe::OPS);
+        Ok(GpuDevice { facts, driver, info, images, allocation, recipe, open, opening })
     }
 
     /// Every buffer an allocation of its own: for tools that watch what kernels touch. Takes more memory.
@@ -215,7 +216,7 @@ impl Device for GpuDevice {
         for ProgramShape { program, kv } in programs {
             let shape = shape_of(program, *kv, &self.info.chip, max_rows);
             for op in &program.ops {
-                work = work.max(work_bytes(op, &shape));
+                work = work.max((self.recipe.work_bytes)(op, &shape));
                 if let Op::Rope { frequencies, .. } = op
                     && !constants.contains(&&frequencies.inv_freq)
                 {
@@ -321,8 +322,16 @@ impl Device for GpuDevice {
             Some(exec) => exec,
             none => none.insert(Exec::new(bound, &open.ledger)?),
         };
-        let parts =
-            Parts { chip: &self.info.chip, ledger: &open.ledger, kernels: &open.kernels, transfers: &open.transfers };
+        let parts = Parts {
+            recipe: self.recipe,
+            chip: &self.info.chip,
+            ledger: &open.ledger,
+            kernels: &open.kernels,
+            transfers: &open.transfers,
+        };
         exec.run(bound, parts, work, step, stop)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,6 +5,8 @@ pub mod chip;
 pub mod device;
 pub mod driver;
 mod exec;
+#[cfg(test)]
+mod fake;
 pub mod handles;
 pub mod images;
 mod kernels;
