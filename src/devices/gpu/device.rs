@@ -14,7 +14,7 @@ use super::handles::{Bound, Context};
 use super::images::KernelImages;
 use super::kernels::Kernels;
 use super::launch::units::program_units;
-use super::memory::{Allocation, Ledger, taken_bytes};
+use super::memory::{Allocation, Ledger, Sizes};
 use super::staging::{Staging, Transfers};
 use crate::devices::op::WeightRole;
 use crate::devices::quant::DType;
@@ -29,7 +29,7 @@ pub struct GpuDevice {
     driver: Arc<dyn Driver>,
     info: GpuInfo,
     images: Arc<dyn KernelImages>,
-    allocation: Allocation,
+    sizes: Sizes,
     recipe: Recipe,
     open: OnceLock<Open>,
     /// Held while the context is being opened.
@@ -77,13 +77,14 @@ impl GpuDevice {
             }),
         };
         let (open, opening) = (OnceLock::new(), Mutex::new(()));
-        let (allocation, recipe) = (Allocation::Slabs, Recipe::OPS);
-        Ok(GpuDevice { facts, driver, info, images, allocation, recipe, open, opening })
+        let (sizes, recipe) = (Sizes::new(info.total_bytes, Allocation::Slabs), Recipe::OPS);
+        Ok(GpuDevice { facts, driver, info, images, sizes, recipe, open, opening })
     }
 
     /// Every buffer an allocation of its own: for tools that watch what kernels touch. Takes more memory.
     pub fn with_separate_allocations(self) -> GpuDevice {
-        GpuDevice { allocation: Allocation::Separate, ..self }
+        let sizes = Sizes::new(self.info.total_bytes, Allocation::Separate);
+        GpuDevice { sizes, ..self }
     }
 
     fn id(&self) -> DeviceId {
@@ -109,7 +110,7 @@ impl GpuDevice {
             kernels: Kernels::new(self.info.chip, self.images.clone()),
             transfers: Transfers::new(bound)?,
             staging: Staging::new(bound)?,
-            ledger: Ledger::new(context.clone(), self.info.total_bytes, self.allocation),
+            ledger: Ledger::new(context.clone(), self.sizes),
             peers: Mutex::default(),
             context: context.clone(),
         };
@@ -207,7 +208,7 @@ impl Device for GpuDevice {
     }
 
     fn weight_bytes(&self, weight: &WeightSpec) -> u64 {
-        taken_bytes(content_bytes(weight))
+        self.sizes.taken_bytes(content_bytes(weight))
     }
 
     fn work_bytes(&self, programs: &[ProgramShape<'_>], max_rows: usize) -> u64 {
@@ -224,6 +225,7 @@ impl Device for GpuDevice {
                 }
             }
         }
+        let taken_bytes = |n_bytes| self.sizes.taken_bytes(n_bytes);
         let work = if work == 0 { 0 } else { taken_bytes(work) };
         let constants: u64 = constants.iter().map(|values| taken_bytes(4 * values.len() as u64)).sum();
         work + constants + taken_bytes(step_bytes(max_rows) as u64)

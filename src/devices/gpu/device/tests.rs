@@ -117,12 +117,11 @@ fn memory_is_zeroed_counted_and_given_back() {
             let mut data = vec![1; n_bytes as usize];
             device.download(&buffer, 0, &mut data).unwrap();
             assert!(data.iter().all(|&byte| byte == 0));
-            expected += taken_bytes(n_bytes);
+            expected += device.sizes.taken_bytes(n_bytes);
             assert_eq!(device.memory().ours_bytes, expected);
             held.push(buffer);
         }
-        assert_eq!(taken_bytes(192), 256);
-        assert_eq!(taken_bytes(193), 512);
+        assert_eq!([192, 193].map(|n| device.sizes.taken_bytes(n)), [256, 512]);
         let during = device.memory();
         assert_eq!(during.free_bytes, during.total_bytes - expected, "slabs' rests are free");
         // In an order that joins free ranges from both sides.
@@ -156,19 +155,21 @@ fn small_buffers_share_allocations_and_do_not_overlap() {
 
 #[test]
 fn what_does_not_fit_is_refused_with_the_figures() {
-    let fake = Fake::new(10 * MIB);
+    let fake = Fake::new(9 * MIB + MIB / 2);
     let device = device(&fake);
-    let held = device.alloc("scratch", 7 * MIB).unwrap();
-    let free_bytes = 10 * MIB - taken_bytes(7 * MIB);
-    let error = device.alloc("KV cache", 4 * MIB).unwrap_err();
-    let needed_bytes = taken_bytes(4 * MIB);
+    let taken_bytes = |n| device.sizes.taken_bytes(n);
+    let held = device.alloc("scratch", 5 * MIB).unwrap();
+    assert_eq!(taken_bytes(5 * MIB), 6 * MIB);
+    let free_bytes = 3 * MIB + MIB / 2;
+    let error = device.alloc("KV cache", 5 * MIB).unwrap_err();
+    let needed_bytes = 6 * MIB;
     assert_eq!(error, DeviceError::OutOfMemory { device: ID, what: "KV cache".into(), needed_bytes, free_bytes });
     // A slab of 2 MiB fits once; after it, small pieces come one by one.
     let slab = device.alloc("a", 1000).unwrap();
     let rest = device.alloc("b", 1_048_000).unwrap();
     let single = device.alloc("c", 1_048_000).unwrap();
     assert_eq!(fake.live().allocations, 3);
-    assert_eq!(fake.state().used_bytes, taken_bytes(7 * MIB) + 2 * MIB + taken_bytes(1_048_000));
+    assert_eq!(fake.state().used_bytes, 6 * MIB + 2 * MIB + taken_bytes(1_048_000));
     drop((held, slab, rest, single));
     assert_eq!(fake.state().used_bytes, 0);
 }
