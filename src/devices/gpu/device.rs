@@ -9,13 +9,12 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::check::{Content, Stored, plain};
 use super::driver::{Driver, GpuInfo};
-use super::exec::{Exec, Parts, shape_of, step_bytes};
+use super::exec::{Exec, Parts, Recipe, shape_of, step_bytes};
 use super::handles::{Bound, Context};
 use super::images::KernelImages;
 use super::kernels::Kernels;
 use super::launch::units::program_units;
-use super::launch::work_bytes;
-use super::memory::{Allocation, Ledger, taken_bytes};
+use super::memory::{Allocation, Ledger, Sizes};
 use super::staging::{Staging, Transfers};
 use crate::devices::op::WeightRole;
 use crate::devices::quant::DType;
@@ -30,7 +29,8 @@ pub struct GpuDevice {
     driver: Arc<dyn Driver>,
     info: GpuInfo,
     images: Arc<dyn KernelImages>,
-    allocation: Allocation,
+    sizes: Sizes,
+    recipe: Recipe,
     open: OnceLock<Open>,
     /// Held while the context is being opened.
     opening: Mutex<()>,
@@ -77,12 +77,14 @@ impl GpuDevice {
             }),
         };
         let (open, opening) = (OnceLock::new(), Mutex::new(()));
-        Ok(GpuDevice { facts, driver, info, images, allocation: Allocation::Slabs, open, opening })
+        let (sizes, recipe) = (Sizes::new(info.total_bytes, Allocation::Slabs), Recipe::OPS);
+        Ok(GpuDevice { facts, driver, info, images, sizes, recipe, open, opening })
     }
 
     /// Every buffer an allocation of its own: for tools that watch what kernels touch. Takes more memory.
     pub fn with_separate_allocations(self) -> GpuDevice {
-        GpuDevice { allocation: Allocation::Separate, ..self }
+        let sizes = Sizes::new(self.info.total_bytes, Allocation::Separate);
+        GpuDevice { sizes, ..self }
     }
 
     fn id(&self) -> DeviceId {
@@ -108,7 +110,7 @@ impl GpuDevice {
             kernels: Kernels::new(self.info.chip, self.images.clone()),
             transfers: Transfers::new(bound)?,
             staging: Staging::new(bound)?,
-            ledger: Ledger::new(context.clone(), self.info.total_bytes, self.allocation),
+            ledger: Ledger::new(context.clone(), self.sizes),
             peers: Mutex::default(),
             context: context.clone(),
         };
@@ -206,7 +208,7 @@ impl Device for GpuDevice {
     }
 
     fn weight_bytes(&self, weight: &WeightSpec) -> u64 {
-        taken_bytes(content_bytes(weight))
+        self.sizes.taken_bytes(content_bytes(weight))
     }
 
     fn work_bytes(&self, programs: &[ProgramShape<'_>], max_rows: usize) -> u64 {
@@ -215,7 +217,7 @@ impl Device for GpuDevice {
         for ProgramShape { program, kv } in programs {
             let shape = shape_of(program, *kv, &self.info.chip, max_rows);
             for op in &program.ops {
-                work = work.max(work_bytes(op, &shape));
+                work = work.max((self.recipe.work_bytes)(op, &shape));
                 if let Op::Rope { frequencies, .. } = op
                     && !constants.contains(&&frequencies.inv_freq)
                 {
@@ -223,6 +225,7 @@ impl Device for GpuDevice {
                 }
             }
         }
+        let taken_bytes = |n_bytes| self.sizes.taken_bytes(n_bytes);
         let work = if work == 0 { 0 } else { taken_bytes(work) };
         let constants: u64 = constants.iter().map(|values| taken_bytes(4 * values.len() as u64)).sum();
         work + constants + taken_bytes(step_bytes(max_rows) as u64)
@@ -321,8 +324,16 @@ impl Device for GpuDevice {
             Some(exec) => exec,
             none => none.insert(Exec::new(bound, &open.ledger)?),
         };
-        let parts =
-            Parts { chip: &self.info.chip, ledger: &open.ledger, kernels: &open.kernels, transfers: &open.transfers };
+        let parts = Parts {
+            recipe: self.recipe,
+            chip: &self.info.chip,
+            ledger: &open.ledger,
+            kernels: &open.kernels,
+            transfers: &open.transfers,
+        };
         exec.run(bound, parts, work, step, stop)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -16,7 +16,7 @@ use super::kernels::Kernels;
 use super::launch::{self, Arg, Launch, LaunchError, Shape, StepBlock};
 use super::memory::{Ledger, Piece};
 use super::staging::Transfers;
-use crate::devices::{BoundProgram, DeviceError, KvSpec, Program, Step};
+use crate::devices::{BoundProgram, DeviceError, KvSpec, Op, Program, Step};
 
 /// Programs that are queued before the first of them has ended, at most.
 const N_AHEAD: usize = 8;
@@ -27,9 +27,21 @@ const N_CONSTANTS: usize = 64;
 /// Tokens for which the step block has room from the start.
 const MIN_STEP_TOKENS: usize = 128;
 
-/// What runs share with one device's parts.
+/// How ops become launches.
+#[derive(Clone, Copy)]
+pub struct Recipe {
+    pub launches: fn(&Op, &Shape<'_>, &mut Vec<Launch>) -> Result<(), LaunchError>,
+    pub work_bytes: fn(&Op, &Shape<'_>) -> u64,
+}
+
+impl Recipe {
+    pub const OPS: Recipe = Recipe { launches: launch::launches, work_bytes: launch::work_bytes };
+}
+
+/// What a run uses of its device.
 #[derive(Clone, Copy)]
 pub struct Parts<'a> {
+    pub recipe: Recipe,
     pub chip: &'a Chip,
     pub ledger: &'a Arc<Ledger>,
     pub kernels: &'a Kernels,
@@ -113,7 +125,7 @@ impl Exec {
         let device = bound.device();
         let memories: Vec<_> = work.iter().map(|p| ProgramMemory::new(device, p, step)).collect::<Result<_, _>>()?;
         let shapes: Vec<_> = work.iter().map(|p| shape(p, parts.chip, step)).collect();
-        self.reserve(bound, parts.ledger, &shapes, step)?;
+        self.reserve(bound, parts, &shapes, step)?;
         if self.constants.len() > N_CONSTANTS {
             self.constants.clear();
         }
@@ -130,7 +142,7 @@ impl Exec {
             }
             launches.clear();
             for op in &shape.program.ops {
-                launch::launches(op, shape, &mut launches).map_err(|error| unsupported(memory, &error))?;
+                (parts.recipe.launches)(op, shape, &mut launches).map_err(|error| memory.error(error))?;
             }
             let event = &ended[n_queued % N_AHEAD];
             if n_queued >= N_AHEAD {
@@ -151,19 +163,19 @@ impl Exec {
     fn reserve(
         &mut self,
         bound: Bound<'_>,
-        ledger: &Arc<Ledger>,
+        parts: Parts<'_>,
         shapes: &[Shape<'_>],
         step: &Step,
     ) -> Result<(), DeviceError> {
-        let needed = shapes.iter().flat_map(|s| s.program.ops.iter().map(|op| launch::work_bytes(op, s))).max();
+        let needed = shapes.iter().flat_map(|s| s.program.ops.iter().map(|op| (parts.recipe.work_bytes)(op, s))).max();
         let needed = needed.unwrap_or(0);
         if needed > self.work.as_ref().map_or(0, Piece::n_bytes) {
             // The old one goes first: never both at a time.
             self.work = None;
-            self.work = Some(ledger.alloc(bound, "working memory", needed)?);
+            self.work = Some(parts.ledger.alloc(bound, "working memory", needed)?);
         }
         if step_bytes(step.tokens.len()) > self.step.host.n_bytes() {
-            self.step = StepMemory::new(bound, ledger, step.tokens.len())?;
+            self.step = StepMemory::new(bound, parts.ledger, step.tokens.len())?;
         }
         Ok(())
     }
@@ -176,10 +188,6 @@ fn shape<'a>(bound: &BoundProgram<'a>, chip: &'a Chip, step: &Step) -> Shape<'a>
     let rounded = end.div_ceil(POSITION_STRIDE).saturating_mul(POSITION_STRIDE);
     let n_positions = rounded.min(kv.map_or(u32::MAX, |kv| kv.n_ctx)).max(end);
     Shape { program: bound.program, kv, chip, n_tokens, n_outputs, n_positions }
-}
-
-fn unsupported(memory: &ProgramMemory<'_>, error: &LaunchError) -> DeviceError {
-    memory.error(error)
 }
 
 fn write_step(memory: &mut StepMemory, bound: Bound<'_>, stream: &Stream, step: &Step) -> Result<(), DeviceError> {

@@ -1,9 +1,9 @@
 //! A device's memory: what it has taken, and pieces of it.
 //!
-//! Drivers round large allocations up to about 2 MiB, which for the matrices of a small model is several per cent.
-//! So pieces of up to half a slab are cut from slabs, first fit, and a slab is given back when nothing is left in it;
-//! larger pieces are allocations of their own. What is counted as taken are the pieces, rounded up to
-//! [`GRANULE_BYTES`]; the unused rest of a slab counts as free.
+//! Drivers round large allocations up to 2 MiB, which for the matrices of a small model is several per cent. So pieces
+//! of up to half a slab are cut from slabs, first fit, and a slab is given back when nothing is left in it; larger
+//! pieces are allocations of their own. What is counted as taken is what [`Sizes::taken_bytes`] says of each piece,
+//! before and after; the unused rest of a slab counts as free.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,13 +20,10 @@ pub const SLACK_BYTES: u64 = 64;
 
 const MAX_SLAB_BYTES: u64 = 64 << 20;
 const MIN_SLAB_BYTES: u64 = 2 << 20;
+/// To which drivers round large allocations up.
+const LARGE_GRANULE_BYTES: u64 = 2 << 20;
 /// The driver is asked for its free memory at most so often.
 const FREE_AGE: Duration = Duration::from_millis(50);
-
-/// What a piece of `n_bytes` takes.
-pub fn taken_bytes(n_bytes: u64) -> u64 {
-    n_bytes.saturating_add(SLACK_BYTES).checked_next_multiple_of(GRANULE_BYTES).unwrap_or(u64::MAX)
-}
 
 /// How allocations are made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,11 +34,40 @@ pub enum Allocation {
     Separate,
 }
 
+/// What pieces take.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sizes {
+    /// 0: no slabs.
+    slab_bytes: u64,
+}
+
+impl Sizes {
+    /// `total_bytes`: the device's memory, by which the size of slabs is chosen.
+    pub fn new(total_bytes: u64, allocation: Allocation) -> Sizes {
+        let slab_bytes = match allocation {
+            Allocation::Slabs => (total_bytes / 256).clamp(MIN_SLAB_BYTES, MAX_SLAB_BYTES).next_power_of_two(),
+            Allocation::Separate => 0,
+        };
+        Sizes { slab_bytes }
+    }
+
+    fn is_small(self, n_bytes: u64) -> bool {
+        n_bytes <= self.slab_bytes / 2
+    }
+
+    /// What a piece of `n_bytes` takes.
+    pub fn taken_bytes(self, n_bytes: u64) -> u64 {
+        let with_slack = n_bytes.saturating_add(SLACK_BYTES);
+        let granule =
+            if self.slab_bytes == 0 || self.is_small(with_slack) { GRANULE_BYTES } else { LARGE_GRANULE_BYTES };
+        with_slack.checked_next_multiple_of(granule).unwrap_or(u64::MAX)
+    }
+}
+
 /// All memory of one device.
 pub struct Ledger {
     context: Arc<Context>,
-    /// 0: no slabs.
-    slab_bytes: u64,
+    sizes: Sizes,
     state: Mutex<State>,
 }
 
@@ -96,13 +122,8 @@ impl Slab {
 }
 
 impl Ledger {
-    /// `total_bytes`: the device's memory, by which the size of slabs is chosen.
-    pub fn new(context: Arc<Context>, total_bytes: u64, allocation: Allocation) -> Arc<Ledger> {
-        let slab_bytes = match allocation {
-            Allocation::Slabs => (total_bytes / 256).clamp(MIN_SLAB_BYTES, MAX_SLAB_BYTES).next_power_of_two(),
-            Allocation::Separate => 0,
-        };
-        Arc::new(Ledger { context, slab_bytes, state: Mutex::default() })
+    pub fn new(context: Arc<Context>, sizes: Sizes) -> Arc<Ledger> {
+        Arc::new(Ledger { context, sizes, state: Mutex::default() })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -111,7 +132,7 @@ impl Ledger {
 
     /// Memory of undefined content; `what` names it where there is no room.
     pub fn alloc(self: &Arc<Ledger>, bound: Bound<'_>, what: &str, n_bytes: u64) -> Result<Piece, DeviceError> {
-        let taken = taken_bytes(n_bytes);
+        let taken = self.sizes.taken_bytes(n_bytes);
         let mut state = self.lock();
         let (address, place) = self.place(&mut state, bound, what, taken)?;
         state.ours_bytes += taken;
@@ -125,14 +146,14 @@ impl Ledger {
         what: &str,
         n_bytes: u64,
     ) -> Result<(DeviceAddress, Place), DeviceError> {
-        if n_bytes <= self.slab_bytes / 2 {
+        if self.sizes.is_small(n_bytes) {
             let fit = state.slabs.iter_mut().find_map(|(id, slab)| Some((*id, slab.take(n_bytes)?)));
             if let Some((slab, offset)) = fit {
                 let start = state.slabs[&slab].memory.address();
                 return Ok((DeviceAddress(start.0 + offset), Place::Slab { slab, offset }));
             }
             state.seen = None;
-            match DeviceMemory::new(bound, what, self.slab_bytes) {
+            match DeviceMemory::new(bound, what, self.sizes.slab_bytes) {
                 Ok(memory) => {
                     let address = memory.address();
                     let mut slab = Slab::new(memory);
@@ -168,10 +189,6 @@ impl Ledger {
 
     pub fn ours_bytes(&self) -> u64 {
         self.lock().ours_bytes
-    }
-
-    pub fn context(&self) -> &Arc<Context> {
-        &self.context
     }
 }
 

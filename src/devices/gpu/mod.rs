@@ -7,6 +7,8 @@ pub mod cuda;
 pub mod device;
 pub mod driver;
 mod exec;
+#[cfg(test)]
+mod fake;
 pub mod find;
 pub mod handles;
 pub mod hip;
