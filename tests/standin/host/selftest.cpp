@@ -112,6 +112,10 @@ extern "C" __global__ void deep(u32* out) {
     out[t] = x[t];
 }
 
+extern "C" __global__ void misaligned(const unsigned char* p, u32* out, u32 at) { out[place()] = *(const u32*)(p + at); }
+
+extern "C" __global__ void shift(u32* out, u32 by) { out[place()] = 1u << by; }
+
 extern "C" __global__ void divide(u32* out, u32 by) { out[place()] = 7 / by; }
 
 // Shared memory of a function that several kernels call.
@@ -387,6 +391,28 @@ void divides_by_zero(const Hip& h) {
     OK(g.launch("divide", 1, 256, g.alloc(1024), 0u));
     fails_with(g, 719);
 }
+void reads_misaligned(const Hip& h) {
+    Gpu g(h);
+    void *p = g.alloc(1024), *out = g.alloc(1024);
+    OK(g.launch("misaligned", 1, 256, p, out, 4u));
+    OK(g.sync());
+    OK(g.launch("misaligned", 1, 256, p, out, 2u));
+    fails_with(g, 719);
+}
+void shifts_too_far(const Hip& h) {
+    Gpu g(h);
+    void* out = g.alloc(1024);
+    OK(g.launch("shift", 1, 256, out, 31u));
+    OK(g.sync());
+    OK(g.launch("shift", 1, 256, out, 32u));
+    fails_with(g, 719);
+}
+void unchecked(const Hip& h) {
+    Gpu g(h);
+    void* out = g.alloc(1024);
+    OK(g.launch("shift", 1, 256, out, 32u));
+    OK(g.sync());
+}
 template <const char* const& name>
 void diverges(const Hip& h) {
     Gpu g(h);
@@ -592,6 +618,9 @@ const std::vector<Case> cases = {
     {"a wave function some lanes miss", diverges<diverged_wave>, {}, {"kernel diverged_wave, block (0, 0, 0), thread 7: waits at ds_bpermute, but thread 0 of its wave waits at readfirstlane"}},
     {"different barriers", diverges<two_barriers>, {}, {"waits at another barrier than thread 0"}},
     {"indexes outside of an array", indexes_outside, {}, {"kernel array_index, block (0, 0, 0), thread 255: an index is outside"}},
+    {"reads misaligned", reads_misaligned, {}, {"kernel misaligned, block (0, 0, 0), thread 0: an access to an address"}},
+    {"shifts too far", shifts_too_far, {}, {"kernel shift, block (0, 0, 0), thread 0: a shift by as many bits"}},
+    {"shifts too far, unchecked", unchecked, {{"CHECKS", "0"}}, {}},
     {"divides by zero", divides_by_zero, {}, {"kernel divide, block (0, 0, 0), thread 0: an integer division by zero"}},
     {"too many local variables", diverges<deep>, {}, {"kernel deep", "its local variables need more than 65536 bytes"}},
     {"a race, in order", race_by_seed, {}, {}},
