@@ -572,6 +572,37 @@ void slow_copies(const Hip& h) {
     CHECK(now_s() - start >= 0.1);
 }
 
+// Three streams run the same kernels at once; each hands its result on to the next through events.
+void many_streams(const Hip& h) {
+    Gpu g(h);
+    constexpr int n_streams = 3, n_rounds = 100;
+    void *streams[n_streams], *events[n_streams];
+    for (int i = 0; i < n_streams; i++) {
+        OK(h.hipStreamCreateWithFlags(&streams[i], 1));
+        OK(h.hipEventCreateWithFlags(&events[i], 2));
+    }
+    const unsigned n = 256 * 6;
+    std::vector<float> ones(n, 1), x(n);
+    for (unsigned i = 0; i < n; i++) x[i] = (float)(i % 7);
+    void *po = g.put(ones), *px = g.put(x), *own[n_streams];
+    for (auto& p : own) p = g.alloc(6 * 4);
+    for (int round = 0; round < n_rounds; round++)
+        for (int i = 0; i < n_streams; i++) {
+            OK(h.hipStreamWaitEvent(streams[i], events[(i + n_streams - 1) % n_streams], 0));
+            // x = x + 1, in the order that the events give; the sums beside it.
+            OK(g.launch_on(streams[i], "add", 6, 256, px, po, px, n, 1.0f));
+            OK(h.hipEventRecord(events[i], streams[i]));
+            OK(g.launch_on(streams[i], "block_sum", 6, 256, po, own[i]));
+            // Waits for the whole device: seldom, so that the streams overlap.
+            if (round % 20 == 0) OK(h.hipFree(g.alloc(100)));
+        }
+    for (auto s : streams) OK(h.hipStreamSynchronize(s));
+    auto v = g.get<float>(px, n);
+    for (unsigned i = 0; i < n; i++) CHECK(v[i] == (float)(i % 7) + n_streams * n_rounds);
+    for (auto p : own)
+        for (float sum : g.get<float>(p, 6)) CHECK(sum == 256);
+}
+
 void is_fast(const Hip& h) {
     Gpu g(h);
     void* p = g.alloc(256 * 4);
@@ -634,6 +665,8 @@ const std::vector<Case> cases = {
     {"a launch fails", fails_launches, {{"FAIL_LAUNCH", "2"}}, {"the launch fails"}},
     {"a device is lost", loses_a_device, {{"DEVICES", "2"}, {"LOST_AFTER", "5"}}, {"the device is lost"}},
     {"slow copies", slow_copies, {{"COPY_BYTES_PER_S", "1000000"}}, {}},
+    {"many streams", many_streams, {}, {}},
+    {"many streams, random order", many_streams, {{"SEED", "11"}, {"WAVE", "64"}}, {}},
     {"speed", is_fast, {}, {}},
 };
 
