@@ -265,8 +265,9 @@ HIP_EXPORT Error hipModuleLaunchKernel(void* function, unsigned grid_x, unsigned
     simt::Dim grid{grid_x, grid_y, grid_z}, block{block_x, block_y, block_z};
     if (grid.count() == 0 || block.count() == 0 || grid_y > 65535 || grid_z > 65535 || grid_x > 0x7FFFFFFF) return hipErrorInvalidValue;
     if (block.count() > simt::max_threads || shared_bytes > 64 << 10) return hipErrorInvalidConfiguration;
-    // Arguments packed into one buffer, and dynamic shared memory, are not in what this library stands for.
-    if (extra || shared_bytes) return hipErrorNotSupported;
+    // Arguments packed into one buffer are not in what this library stands for. Dynamic shared memory is granted, but
+    // no kernel that names it compiles.
+    if (extra) return hipErrorNotSupported;
     auto args = std::make_shared<module::Arguments>(module::copy_arguments(f, params));
     int ordinal = stream::device_of(s);
     if (Error e = device::count_launch(ordinal)) return e;

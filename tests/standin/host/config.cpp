@@ -52,6 +52,7 @@ Config read() {
     c.no_device = number_of("NO_DEVICE", 0) != 0;
     c.integrated = number_of("INTEGRATED", 0) != 0;
     c.trace = number_of("TRACE", 0) != 0;
+    c.checks = number_of("CHECKS", 1) != 0;
     c.seed = number_of("SEED", 0);
     c.n_threads = (uint32_t)number_of("THREADS", std::clamp(std::thread::hardware_concurrency(), 2u, 4u));
     c.fail_alloc = nth_of("FAIL_ALLOC");

@@ -19,7 +19,7 @@ struct Nth {
 
 struct Config {
     std::vector<DeviceConfig> devices;
-    bool no_device, integrated, trace;
+    bool no_device, integrated, trace, checks;
     uint64_t seed;
     uint32_t n_threads;
     Nth fail_alloc, fail_launch;

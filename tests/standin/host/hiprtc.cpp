@@ -10,6 +10,7 @@
 #include <fstream>
 #include <mutex>
 #include <set>
+#include <spawn.h>
 #include <sstream>
 #include <string>
 #include <sys/stat.h>
@@ -90,17 +91,18 @@ int run(const std::vector<std::string>& command, const std::string& log_path, st
     std::vector<char*> argv;
     for (auto& word : command) argv.push_back((char*)word.c_str());
     argv.push_back(nullptr);
-    pid_t child = fork();
-    if (child == 0) {
-        int out = open(log_path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-        dup2(out, 1);
-        dup2(out, 2);
-        execvp(argv[0], argv.data());
-        dprintf(2, "standin: cannot run %s: %s (install the package clang)\n", argv[0], strerror(errno));
-        _exit(127);
+    posix_spawn_file_actions_t files;
+    posix_spawn_file_actions_init(&files);
+    posix_spawn_file_actions_addopen(&files, 1, log_path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    posix_spawn_file_actions_adddup2(&files, 1, 2);
+    pid_t child;
+    int error = posix_spawnp(&child, argv[0], &files, nullptr, argv.data(), environ);
+    posix_spawn_file_actions_destroy(&files);
+    if (error) {
+        log += "standin: cannot run " + command[0] + ": " + strerror(error) + " (install the package clang)\n";
+        return -1;
     }
     int status = -1;
-    if (child < 0) return -1;
     while (waitpid(child, &status, 0) < 0 && errno == EINTR) {}
     log += read_file(log_path);
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
@@ -228,9 +230,9 @@ Result compile(Program& p, const std::vector<std::string>& options) {
     std::vector<std::string> build = {compiler, "-x", "c++-cpp-output", standard, "-O2", "-march=native", "-fPIC", "-shared", "-nostdinc",
                                       "-fvisibility=hidden", "-fno-exceptions", "-fno-rtti", "-fno-math-errno", "-ffp-contract=off",
                                       "-Xclang", "-ffloat16-excess-precision=none",
-                                      // An index outside an array of known size stops the kernel.
-                                      "-fsanitize=array-bounds", "-fsanitize-trap=array-bounds", "-fno-plt", "-fstack-clash-protection", "-Wno-unknown-attributes", "-Wno-unused-command-line-argument",
+"-fno-plt", "-fstack-clash-protection", "-Wno-unknown-attributes", "-Wno-unused-command-line-argument",
                                       file("kernels.ii"), "-o", file("kernels.so"), "-lm"};
+    if (config().checks) build.insert(build.end(), {"-fsanitize=array-bounds,alignment,shift-exponent", "-fsanitize-trap=all"});
     if (run(build, file("log"), p.log) != 0) return HIPRTC_ERROR_COMPILATION;
     p.code = read_file(file("kernels.so"));
     return HIPRTC_SUCCESS;

@@ -112,6 +112,10 @@ extern "C" __global__ void deep(u32* out) {
     out[t] = x[t];
 }
 
+extern "C" __global__ void misaligned(const unsigned char* p, u32* out, u32 at) { out[place()] = *(const u32*)(p + at); }
+
+extern "C" __global__ void shift(u32* out, u32 by) { out[place()] = 1u << by; }
+
 extern "C" __global__ void divide(u32* out, u32 by) { out[place()] = 7 / by; }
 
 // Shared memory of a function that several kernels call.
@@ -387,6 +391,28 @@ void divides_by_zero(const Hip& h) {
     OK(g.launch("divide", 1, 256, g.alloc(1024), 0u));
     fails_with(g, 719);
 }
+void reads_misaligned(const Hip& h) {
+    Gpu g(h);
+    void *p = g.alloc(1024), *out = g.alloc(1024);
+    OK(g.launch("misaligned", 1, 256, p, out, 4u));
+    OK(g.sync());
+    OK(g.launch("misaligned", 1, 256, p, out, 2u));
+    fails_with(g, 719);
+}
+void shifts_too_far(const Hip& h) {
+    Gpu g(h);
+    void* out = g.alloc(1024);
+    OK(g.launch("shift", 1, 256, out, 31u));
+    OK(g.sync());
+    OK(g.launch("shift", 1, 256, out, 32u));
+    fails_with(g, 719);
+}
+void unchecked(const Hip& h) {
+    Gpu g(h);
+    void* out = g.alloc(1024);
+    OK(g.launch("shift", 1, 256, out, 32u));
+    OK(g.sync());
+}
 template <const char* const& name>
 void diverges(const Hip& h) {
     Gpu g(h);
@@ -546,6 +572,37 @@ void slow_copies(const Hip& h) {
     CHECK(now_s() - start >= 0.1);
 }
 
+// Three streams run the same kernels at once; each hands its result on to the next through events.
+void many_streams(const Hip& h) {
+    Gpu g(h);
+    constexpr int n_streams = 3, n_rounds = 100;
+    void *streams[n_streams], *events[n_streams];
+    for (int i = 0; i < n_streams; i++) {
+        OK(h.hipStreamCreateWithFlags(&streams[i], 1));
+        OK(h.hipEventCreateWithFlags(&events[i], 2));
+    }
+    const unsigned n = 256 * 6;
+    std::vector<float> ones(n, 1), x(n);
+    for (unsigned i = 0; i < n; i++) x[i] = (float)(i % 7);
+    void *po = g.put(ones), *px = g.put(x), *own[n_streams];
+    for (auto& p : own) p = g.alloc(6 * 4);
+    for (int round = 0; round < n_rounds; round++)
+        for (int i = 0; i < n_streams; i++) {
+            OK(h.hipStreamWaitEvent(streams[i], events[(i + n_streams - 1) % n_streams], 0));
+            // x = x + 1, in the order that the events give; the sums beside it.
+            OK(g.launch_on(streams[i], "add", 6, 256, px, po, px, n, 1.0f));
+            OK(h.hipEventRecord(events[i], streams[i]));
+            OK(g.launch_on(streams[i], "block_sum", 6, 256, po, own[i]));
+            // Waits for the whole device: seldom, so that the streams overlap.
+            if (round % 20 == 0) OK(h.hipFree(g.alloc(100)));
+        }
+    for (auto s : streams) OK(h.hipStreamSynchronize(s));
+    auto v = g.get<float>(px, n);
+    for (unsigned i = 0; i < n; i++) CHECK(v[i] == (float)(i % 7) + n_streams * n_rounds);
+    for (auto p : own)
+        for (float sum : g.get<float>(p, 6)) CHECK(sum == 256);
+}
+
 void is_fast(const Hip& h) {
     Gpu g(h);
     void* p = g.alloc(256 * 4);
@@ -592,6 +649,9 @@ const std::vector<Case> cases = {
     {"a wave function some lanes miss", diverges<diverged_wave>, {}, {"kernel diverged_wave, block (0, 0, 0), thread 7: waits at ds_bpermute, but thread 0 of its wave waits at readfirstlane"}},
     {"different barriers", diverges<two_barriers>, {}, {"waits at another barrier than thread 0"}},
     {"indexes outside of an array", indexes_outside, {}, {"kernel array_index, block (0, 0, 0), thread 255: an index is outside"}},
+    {"reads misaligned", reads_misaligned, {}, {"kernel misaligned, block (0, 0, 0), thread 0: an access to an address"}},
+    {"shifts too far", shifts_too_far, {}, {"kernel shift, block (0, 0, 0), thread 0: a shift by as many bits"}},
+    {"shifts too far, unchecked", unchecked, {{"CHECKS", "0"}}, {}},
     {"divides by zero", divides_by_zero, {}, {"kernel divide, block (0, 0, 0), thread 0: an integer division by zero"}},
     {"too many local variables", diverges<deep>, {}, {"kernel deep", "its local variables need more than 65536 bytes"}},
     {"a race, in order", race_by_seed, {}, {}},
@@ -605,6 +665,8 @@ const std::vector<Case> cases = {
     {"a launch fails", fails_launches, {{"FAIL_LAUNCH", "2"}}, {"the launch fails"}},
     {"a device is lost", loses_a_device, {{"DEVICES", "2"}, {"LOST_AFTER", "5"}}, {"the device is lost"}},
     {"slow copies", slow_copies, {{"COPY_BYTES_PER_S", "1000000"}}, {}},
+    {"many streams", many_streams, {}, {}},
+    {"many streams, random order", many_streams, {{"SEED", "11"}, {"WAVE", "64"}}, {}},
     {"speed", is_fast, {}, {}},
 };
 

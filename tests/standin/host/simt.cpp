@@ -304,8 +304,20 @@ uint32_t wave_op(Worker& w, Op op, const void* site, uint32_t value, uint32_t ta
 constexpr int fault_signals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE};
 struct sigaction previous_actions[4];
 
+// Clang's checks trap with `ud1 N(%eax), %eax`: N says which.
+const char* trapped(const unsigned char* at) {
+    if (at[0] == 0x67 && at[1] == 0x0F && at[2] == 0xB9 && at[3] == 0x40) {
+        switch (at[4]) {
+            case 18: return "an index is outside of its array";
+            case 20: return "a shift by as many bits as the value has, or more";
+            case 22: return "an access to an address that is no multiple of its type's alignment";
+        }
+    }
+    return "an invalid instruction";
+}
+
 std::string describe(const Worker& w, int signal, const siginfo_t* info) {
-    if (signal == SIGILL) return "an index is outside of its array";
+    if (signal == SIGILL) return trapped((const unsigned char*)info->si_addr);
     if (signal == SIGFPE) return "an integer division by zero, or its result is too large";
     for (char* top : w.stack_tops)
         if ((char*)info->si_addr < top - stack_bytes && (char*)info->si_addr >= top - stack_bytes - page_bytes)
