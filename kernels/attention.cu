@@ -159,7 +159,9 @@ extern "C" LC_KERNEL(256) attention_split(
     for (u32 tile = (u32)start; tile < end; tile += LC_KEYS) {
         u32 n_keys = lc_min_u32(LC_KEYS, end - tile);
 
+        // Loops that are left as they are keep registers few, and so more waves resident.
         constexpr u32 PASS = 256 / LC_K_LANES * LC_K_AT_ONCE;
+        _Pragma("unroll 1")
         for (u32 pass = 0; pass < n_keys; pass += PASS) {
             const u8* rows[LC_K_AT_ONCE];
             float dots[LC_K_AT_ONCE][LC_HEADS];
@@ -171,6 +173,7 @@ extern "C" LC_KERNEL(256) attention_split(
                 LC_UNROLL
                 for (u32 h = 0; h < LC_HEADS; h++) dots[n][h] = 0.0f;
             }
+            _Pragma("unroll 1")
             for (u32 part = 0; part < LC_K_PADDED; part += LC_K_LANES * 8) {
                 u32 d = part + k_lane * 8;
                 float k[LC_K_AT_ONCE][8];
@@ -199,6 +202,7 @@ extern "C" LC_KERNEL(256) attention_split(
         }
         lc_sync();
 
+        _Pragma("unroll 1")
         for (u32 h = wave; h < LC_HEADS; h += N_WAVES) {
             float values[LC_KEYS / LC_WAVE];
             float largest = max_of[h];
