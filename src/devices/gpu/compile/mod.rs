@@ -2,7 +2,7 @@
 //!
 //! [`store::KernelStore`] is what others use. It looks in memory, in folders of images built ahead ([`prebuilt`]) and
 //! in the disk cache ([`cache`]); what is missing it gives to the vendor's run-time compiler ([`rtc`]) in child
-//! processes ([`worker`], [`pool`]), because a compiler can abort or hang.
+//! processes ([`worker`]), because a compiler can abort or hang.
 
 pub mod cache;
 mod error;
