@@ -104,7 +104,7 @@ fn memory_is_what_was_planned() {
         let mut client = Client::new(vec![gpu.clone()]);
         let events = client.load(options(golden("models/llama.gguf"), KvType::F16, None));
         assert!(matches!(events.last(), Some(Event::Loaded { .. })), "{events:?}");
-        let stats = client.engine.stats.borrow().devices[0].clone();
+        let stats = client.engine.stats.borrow().devices[0];
         let planned = stats.weight_bytes + stats.kv_bytes + stats.scratch_bytes;
         let off = planned.abs_diff(stats.ours_bytes);
         assert!(off <= planned / 50 + (2 << 20), "planned {planned}, taken {}", stats.ours_bytes);

@@ -405,6 +405,7 @@ mod tests {
             flops_per_s: Some(10_000_000 * MB),
             link_bytes_per_s: Some(10_000 * MB),
             hop_ms: Some(0.05),
+            by_name_only: false,
         },
         DeviceRates {
             id: CPU0,
@@ -412,6 +413,7 @@ mod tests {
             flops_per_s: Some(100_000 * MB),
             link_bytes_per_s: Some(20_000 * MB),
             hop_ms: Some(0.01),
+            by_name_only: false,
         },
     ];
 

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, OnceLock};
 
+use layercake::devices::Device;
 use layercake::devices::gpu::compile::{KernelOptions, KernelStore, Runner};
 use layercake::devices::gpu::cuda::Cuda;
 use layercake::devices::gpu::device::GpuDevice;
 use layercake::devices::gpu::driver::Driver;
 use layercake::devices::gpu::find::{FoundGpu, found_by};
 use layercake::devices::gpu::hip::Hip;
-use layercake::devices::{Device, DeviceKind};
 
 /// The program: its kernel compiler runs in child processes of it.
 pub fn program() -> PathBuf {
@@ -73,10 +73,4 @@ pub fn one_of_each() -> Vec<Arc<dyn Device>> {
     let mut gpus = gpus();
     gpus.dedup_by_key(|gpu| gpu.facts().id.kind);
     gpus
-}
-
-/// Whether a GPU is made of the CPU: right, and far too slow for more than a few tokens.
-pub fn is_slow(gpu: &dyn Device) -> bool {
-    let real = Cuda::load().is_ok() || Hip::load().is_ok();
-    gpu.facts().id.kind == DeviceKind::Rocm && !real
 }

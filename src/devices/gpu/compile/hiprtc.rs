@@ -1,6 +1,5 @@
 //! hipRTC: AMD's run-time compiler. Up to HIP 5.2 it is part of the runtime library.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 
 use super::rtc::shown_variable;
@@ -27,7 +26,7 @@ const NAMES: [&str; 8] = [
 
 /// What decides where it is looked for.
 pub struct Places<'a> {
-    pub variable: Box<dyn Fn(&str) -> Option<OsString> + 'a>,
+    pub variable: Box<super::Variable<'a>>,
     /// `/opt`
     pub opt: PathBuf,
 }

@@ -23,3 +23,6 @@ pub use job::{Job, Key};
 pub use kind::CompilerKind;
 pub use options::{KernelOptions, Runner};
 pub use store::KernelStore;
+
+/// Looks up an environment variable, or what stands for it in a test.
+pub type Variable<'a> = dyn Fn(&str) -> Option<std::ffi::OsString> + 'a;

@@ -1,6 +1,5 @@
 //! NVRTC: NVIDIA's run-time compiler, versions 11.2 and later (earlier ones give no image for a chip).
 
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::rtc::shown_variable;
@@ -22,7 +21,7 @@ const NAMES: [&str; 4] = ["libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12", "li
 
 /// What decides where it is looked for.
 pub struct Places<'a> {
-    pub variable: Box<dyn Fn(&str) -> Option<OsString> + 'a>,
+    pub variable: Box<super::Variable<'a>>,
     /// `/`
     pub root: PathBuf,
 }
