@@ -46,11 +46,23 @@ fn drivers() -> &'static [FoundGpu] {
     })
 }
 
+/// The program in an environment in which compilers find the stand-in, as this process cannot change its own.
+fn program_with_standin() -> PathBuf {
+    let script = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("layercake-with-standin-{}", std::process::id()));
+    let text = format!("#!/bin/sh\nROCM_PATH='{}' exec '{}' \"$@\"\n", standin().display(), program().display());
+    // Another process writes it: a file that is open for writing here or in a child of this process cannot be run.
+    let made =
+        Command::new("sh").args(["-c", r#"printf %s "$1" > "$0" && chmod 755 "$0""#]).arg(&script).arg(text).status();
+    assert!(made.is_ok_and(|status| status.success()), "{}", script.display());
+    script
+}
+
 fn kernels() -> &'static KernelStore {
     static KERNELS: OnceLock<KernelStore> = OnceLock::new();
     KERNELS.get_or_init(|| {
+        let program = if Hip::load().is_ok() { program() } else { program_with_standin() };
         KernelStore::new(KernelOptions {
-            runner: Runner::Child(program()),
+            runner: Runner::Child(program),
             cache_dir: Some(Path::new(env!("CARGO_TARGET_TMPDIR")).join("kernels")),
             prebuilt_dirs: vec![],
             time_limit: KernelOptions::DEFAULT_TIME_LIMIT,
