@@ -1,7 +1,7 @@
 //! What a model takes of each device, before anything is taken: the numbers behind `plan`, loading and live changes.
 
 use crate::devices::op::WeightRole;
-use crate::devices::{Device, DeviceId};
+use crate::devices::{Device, DeviceFacts, DeviceId, DeviceKind};
 use crate::engine::forecast::{Costs, DeviceRates, Forecast, PartWork, forecast};
 use crate::engine::kv::kv_spec;
 use crate::engine::measured::Measured;
@@ -149,7 +149,8 @@ pub fn with_costs<T>(model: &Model, devices: &Devices, known: Known<'_>, then: i
     let n_layer = model.n_layer();
     let works: Vec<_> = model.parts().map(|part| part_work(model, part, known.n_past)).collect();
     let work = |part: Part, _: DeviceId| works[part.index(n_layer)];
-    let simulated: Vec<_> = devices.0.iter().map(|d| d.facts()).filter(|f| f.simulated).map(|f| f.id).collect();
+    let computes_here = |facts: &&DeviceFacts| facts.simulated || facts.id.kind == DeviceKind::Cpu;
+    let of_processor: Vec<_> = devices.0.iter().map(|d| d.facts()).filter(computes_here).map(|f| f.id).collect();
     type OfDevice = (DeviceId, Vec<(PartNeed, Option<f64>)>);
     let of_devices: Vec<OfDevice> = devices
         .0
@@ -158,8 +159,9 @@ pub fn with_costs<T>(model: &Model, devices: &Devices, known: Known<'_>, then: i
             let id = d.facts().id;
             let measured = |part: Part| {
                 let on = |id| known.measured.decode_ms(part, id, works[part.index(n_layer)].read_bytes);
-                // Simulated devices all compute on this processor: what one has shown, the others will.
-                let elsewhere = || simulated.iter().filter(|_| simulated.contains(&id)).find_map(|&other| on(other));
+                // CPU and simulated devices all compute on this processor: what one has shown, the others will.
+                let others = || of_processor.iter().filter(|_| of_processor.contains(&id));
+                let elsewhere = || others().find_map(|&other| on(other));
                 on(id).or_else(elsewhere)
             };
             (id, model.parts().map(|part| (model.part_need(part, &**d), measured(part))).collect())
